@@ -122,6 +122,10 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
     return choice;
 }
 
+bool attention_values_in_keys(const attile_attention_problem &p) {
+    return p.k.data == p.v.data && p.head_dim_v <= p.head_dim && std::equal(p.k.stride, p.k.stride + 3, p.v.stride);
+}
+
 Declined attention_few_refused(const attile_attention_problem &p) {
     const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;  // Then SIMT takes tiles.
     if (p.q.dtype == ATTILE_F32 || is_invariant || is_present(p.block_table) || p.heads_kv < 1 || attention_has_sparse_mask(p)) return {};
@@ -207,6 +211,7 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     task.heads = static_cast<int32_t>(plan.slice);
     const int64_t head_bytes = std::max<int64_t>(bytes_of(p.k) * p.len_k * (p.head_dim + p.head_dim_v), 1);
     task.chunk = static_cast<int32_t>(std::clamp<int64_t>(l2_bytes / head_bytes * (p.heads_q / p.heads_kv / plan.pack), 1, plan.slice));
+    task.values_in_keys = attention_values_in_keys(p);
     // A float output would show the rounding of the largest probability, where it is not 1.
     task.exact_only = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || p.o.dtype == ATTILE_F32;
     if (plan.splits == 1) return ATTILE_OK;

@@ -36,6 +36,8 @@ bool attention_modifies(const attile_attention_problem &problem);
 Declined attention_scale_refused(const attile_attention_problem &problem);
 // Why 16-byte copies and stores do not reach an operand's rows; empty: they do.
 Declined attention_unreached(const char *name, const attile_operand &operand, int64_t columns);
+// Are V's rows the first columns of K's: in memory the same?
+bool attention_values_in_keys(const attile_attention_problem &problem);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 AttentionChoice attention_examine(const attile_attention_problem &problem, bool takes_f32 = false);
 // Why so few rows, or rows and keys, are not for tensor cores; empty: they are.
@@ -45,15 +47,18 @@ Declined attention_sparse_refused(const attile_attention_problem &problem);
 // Why an attention of float32 is not for tf32x3 on this device; empty: it is.
 Declined attention_tf32x3_refused(const Device &device, const attile_attention_problem &problem);
 
+template <class Kernel>
+AttentionTile attention_tile(const Kernel &of) {
+    return {of.name, of.kernel, of.shape->rows(), of.shape->keys, of.shape->depth, of.shape->threads(), of.shape->shared_bytes()};
+}
+
 // The first that holds the problem's heads, of functions that give kernels with their shapes, narrowest first; one without a kernel if none
 // does.
 template <class Kernel>
 AttentionTile narrowest_tile(Kernel (*const *kernels)(), std::size_t count, const attile_attention_problem &problem) {
     for (std::size_t i = 0; i < count; ++i) {
         const Kernel found = kernels[i]();
-        if (found.shape->depth >= problem.head_dim && found.shape->columns >= problem.head_dim_v)
-            return {found.name,         found.kernel,           found.shape->rows(),        found.shape->keys,
-                    found.shape->depth, found.shape->threads(), found.shape->shared_bytes()};
+        if (found.shape->depth >= problem.head_dim && found.shape->columns >= problem.head_dim_v) return attention_tile(found);
     }
     return {};
 }

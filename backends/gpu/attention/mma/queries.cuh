@@ -14,6 +14,7 @@ __device__ __forceinline__ void load_queries(const AttentionParams &p, const Att
     using Rows = SharedRows<Config::kShape.depth * kUnits>;
     constexpr int kAtOnce = Config::kShape.threads() / Rows::kChunks;
     const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, first = static_cast<int>(threadIdx.x) / Rows::kChunks;
+    if (Config::kShape.threads() % Rows::kChunks != 0 && first >= kAtOnce) return;
     const int bytes = chunk_bytes(p.head_dim * kUnits, chunk);
     const char *const from =
         static_cast<const char *>(p.q.data) + (work.batch * p.q.stride[0] + work.first_q * p.q.stride[2]) * kBytes + 16 * chunk;

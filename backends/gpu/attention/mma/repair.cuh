@@ -10,11 +10,20 @@
 
 namespace attile::gpu::mma {
 
-// By a whole warp: row `packed` of the work tile's packed head, relative to its log-sum-exp, over the work tile's key tiles. Loops and
+// Which columns of a row a warp has, from its first one on: runs of kRun, each kStep after the one before.
+template <int kRun, int kStep>
+struct ColumnRuns {
+    static constexpr bool kAreOne = kRun == kStep;
+    static __device__ __forceinline__ int at(int i) { return kAreOne ? i : i / kRun * kStep + i % kRun; }
+};
+using AllColumns = ColumnRuns<32, 32>;
+
+// By a whole warp: its columns, from first_column on, of row `packed` of the work tile's packed head, relative to the row's log-sum-exp,
+// over the work tile's key tiles. Loops and
 // branches around a shuffle depend only on values that ptxas can see to be the same in all of the warp. Otherwise it would give up uniform
 // registers in the whole kernel.
-template <int kKeys, bool kModifies, bool kSparse>
-__device__ __forceinline__ void repair_row(const AttentionParams &p, const AttentionWorkTile &work, int packed, float lse) {
+template <int kKeys, bool kModifies, bool kSparse, class Runs>
+__device__ __forceinline__ void repair_row(const AttentionParams &p, const AttentionWorkTile &work, int packed, float lse, int first_column) {
     const int lane = lane_index(), row = query_row(p, packed), head = query_head(p, work.head, packed);
     const int kv_head = static_cast<int>(quotient(static_cast<uint32_t>(head), p.group));
     const AttentionEntry entry(p, work.batch);
@@ -32,8 +41,8 @@ __device__ __forceinline__ void repair_row(const AttentionParams &p, const Atten
         return axis0 * x.stride[0] + kv_head * x.stride[1] + axis2 * x.stride[2];
     };
     const int first_key = warp_uniform(first), end_key = warp_uniform(end);
-    for (int first_col = 0; first_col < p.head_dim_v; first_col += kLanes) {
-        const int col = first_col + lane;
+    for (int i = 0; first_column + Runs::at(i) < p.head_dim_v; i += kLanes) {
+        const int col = first_column + Runs::at(i + lane);
         const bool has_col = col < p.head_dim_v;
         float sum = 0;
         for (int key = first_key; key < end_key; ++key) {
@@ -43,8 +52,8 @@ __device__ __forceinline__ void repair_row(const AttentionParams &p, const Atten
             }
             const int64_t k_at = place(p.k, key);
             float score = 0;
-            for (int i = 0; i < p.head_dim; i += kLanes) {
-                if (i + lane < p.head_dim) score = fmaf(load_number(p.q, q_at + i + lane), load_number(p.k, k_at + i + lane), score);
+            for (int j = 0; j < p.head_dim; j += kLanes) {
+                if (j + lane < p.head_dim) score = fmaf(load_number(p.q, q_at + j + lane), load_number(p.k, k_at + j + lane), score);
             }
             score = lane_fold(score, [](float x, float y) { return x + y; }) * p.scale_log2;
             if (p.modifiers) score = modifiers.apply(score, key);

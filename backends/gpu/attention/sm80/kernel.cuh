@@ -343,14 +343,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.bl
     AttentionSources &sources = *reinterpret_cast<AttentionSources *>(memory + sizeof(AttentionWorkTile));
     if (threadIdx.x == 0) {
         work = work_tile_of<Config::kShape.rows(), Config::kShape.keys>(a, static_cast<int>(blockIdx.x));
-        const int64_t batch = a.p.block_table != nullptr ? 0 : work.batch;
-        const int64_t head = quotient(static_cast<uint32_t>(work.head) * a.p.pack.divisor, a.p.group);
-        const auto source = [&](const AttentionOperand &x) {
-            return static_cast<const char *>(x.data) +
-                   (batch * x.stride[0] + head * x.stride[1] + work.first_k * x.stride[2]) * Config::kShape.bytes;
-        };
-        sources.k = source(a.p.k);
-        sources.v = source(a.p.v);
+        find_sources<Config::kShape.bytes>(a.p, work, sources);
         if constexpr (Config::kShape.is_fused()) FusedChange<Element, Config>::describe(a.p, work, sources);
     }
     __syncthreads();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/sm80/plan.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 
 #include "attention/mma/copies.h"
 #include "attention/sm80/instances.h"
 #include "attention/sm80/tf32x3_instances.h"
+#include "attention/sm80/wide_instances.h"
 #include "host/sizes.h"
 
 namespace attile::gpu::sm80 {
@@ -14,6 +16,7 @@ namespace {
 
 using namespace mma;
 
+constexpr int64_t kWideFrom = 256;  // Above it a warp's registers do not hold whole rows.
 constexpr std::size_t kTiles = std::size(kAttentionPlainBF16);
 static_assert(std::size(kAttentionModifiedBF16) == kTiles && std::size(kAttentionTf32x3PlainF32) == kTiles &&
               std::size(kAttentionTf32x3ModifiedF32) == kTiles);
@@ -46,6 +49,32 @@ AttentionTile fused_tile(const attile_attention_problem &p, bool padded) {
     return narrowest_tile(kernels, std::size(kAttentionAlibiBF16), p);
 }
 
+// A tile of several warps' rows, for heads that are too wide for one: the largest that the device has shared memory for, and where a smaller
+// one holds all rows of a key head, the smallest.
+AttentionTile wide_tile(Device &device, const attile_attention_problem &p) {
+    const bool is_f16 = p.q.dtype == ATTILE_F16;
+    const AttentionWideFn *const kernels = attention_modifies(p) ? is_f16 ? kAttentionWideModifiedF16 : kAttentionWideModifiedBF16
+                                           : is_f16             ? kAttentionWidePlainF16
+                                                                : kAttentionWidePlainBF16;
+    constexpr std::size_t kWideTiles = std::size(kAttentionWidePlainBF16);
+    static_assert(std::size(kAttentionWideModifiedBF16) == kWideTiles);
+    const AttentionTile smallest = narrowest_tile(kernels + kWideTiles - 1, 1, p);
+    if (smallest.kernel == nullptr || p.len_q * (p.heads_q / p.heads_kv) <= smallest.rows) return smallest;
+    for (std::size_t i = 0; i < kWideTiles; ++i) {
+        const AttentionTile tile = narrowest_tile(kernels + i, 1, p);
+        if (tile.kernel != nullptr && tile.shared <= device.properties().shared_opt_in) return tile;
+    }
+    return smallest;
+}
+
+AttentionChoice choose_wide(Device &device, const attile_attention_problem &p) {
+    const AttentionTile tile = wide_tile(device, p);
+    if (tile.kernel == nullptr)
+        return attention_declined("head_dim %lld is above 576, or head_dim_v %lld above 512", static_cast<long long>(p.head_dim),
+                                  static_cast<long long>(p.head_dim_v));
+    return attention_cut(device, p, tile);
+}
+
 AttentionChoice choose_attention(Device &device, const attile_attention_problem &p, bool padded) {
     if (p.q.dtype == ATTILE_F32) {
         const Declined refused = attention_tf32x3_refused(device, p);
@@ -55,6 +84,7 @@ AttentionChoice choose_attention(Device &device, const attile_attention_problem 
     if (!choice.taken) return choice;
     if (const Declined refused = attention_sparse_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
     if (const Declined refused = attention_few_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
+    if (p.q.dtype != ATTILE_F32 && std::max(p.head_dim, p.head_dim_v) > kWideFrom) return choose_wide(device, p);
     const AttentionTile general = narrowest_tile(kernels_of(p.q.dtype, attention_modifies(p)), kTiles, p), fused = fused_tile(p, padded);
     // Of kernels for one change all rows of a tile are one head's, but for softcap's.
     AttentionChoice cut = fused.kernel == nullptr     ? attention_cut(device, p, general)
