@@ -295,6 +295,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         }
         add_single_modifier_cases(add);
         add_unreached_attention_cases(add, tier);
+        add_wide_attention_cases(add, tier);
         add_extreme_attention_cases(add);  // Last: they take longest.
     }
     C c = lengths(19, 45, 16);
@@ -419,7 +420,8 @@ std::string describe(const AttentionCase &c) {
     words.add_unless("alibi", int{c.alibi}, 0).add_unless("sinks", c.sinks, false).add_unless("key_lengths", c.key_lengths, false);
     words.add_unless("key_starts", c.key_starts, false).add_unless("causal_offset", c.causal_offset, false);
     words.add_unless("packed_q", c.packed_q, false).add_unless("packed_k", c.packed_k, false);
-    words.add_unless("page_size", c.page_size, std::int64_t{0}).add_unless("lse", c.lse, true);
+    words.add_unless("page_size", c.page_size, std::int64_t{0}).add_unless("values_in_keys", c.values_in_keys, false);
+    words.add_unless("lse", c.lse, true);
     words.add_unless("give_max_len", c.give_max_len, true).add_unless("pattern", static_cast<int>(c.pattern), 0);
     words.add_layout("q", c.q_layout).add_layout("k", c.k_layout).add_layout("v", c.v_layout).add_layout("o", c.o_layout);
     words.add_layout("lse_layout", c.lse_layout).add_layout("bias_layout", c.bias_layout).add_layout("allowed_layout", c.allowed_layout);

@@ -72,6 +72,7 @@ struct AttentionCase {
     bool give_max_len = true;                 ///< packed: pass max_len, or leave it 0
     std::int64_t max_len_cut = 0;             ///< packed: max_len is so much shorter than the longest sequence
     std::int64_t page_size = 0;               ///< paged if not 0
+    bool values_in_keys = false;              ///< v is the first columns of k, in memory too
     bool lse = true;
     AttentionPattern pattern = AttentionPattern::kNormal;
     Layout q_layout = {}, k_layout = {}, v_layout = {}, o_layout = {}, lse_layout = {}, bias_layout = {}, allowed_layout = {};

@@ -44,6 +44,9 @@ void add_operand_attention_cases(AttentionAdder add);
 /// Rows in 16 bits that TMA cannot reach, and groups of heads that do not divide a tile's rows.
 void add_unreached_attention_cases(AttentionAdder add, Tier tier);
 
+/// Heads in 16 bits of more than 256 columns.
+void add_wide_attention_cases(AttentionAdder add, Tier tier);
+
 /// Where an entry's keys and its diagonal begin, and rows that are packed while keys are not.
 void add_diagonal_attention_cases(AttentionAdder add, Tier tier);
 

@@ -78,7 +78,12 @@ class AttentionCall : public Call {
             return widened_ ? input(ATTILE_F64, values, layout) : input(storage.dtype, numbers, layout);
         };
         args_.k = cache(c.k_storage, data.k, data.k_numbers, c.k_layout);
-        args_.v = cache(c.v_storage, data.v, data.v_numbers, c.v_layout);
+        if (c.values_in_keys) {
+            args_.v = args_.k;
+            args_.v.shape[3] = c.head_dim_v;
+        } else {
+            args_.v = cache(c.v_storage, data.v, data.v_numbers, c.v_layout);
+        }
         if (!widened_) {
             args_.k_scale = input(ATTILE_F32, data.k_scale, c.k_storage.scale_layout);
             args_.v_scale = input(ATTILE_F32, data.v_scale, c.v_storage.scale_layout);
