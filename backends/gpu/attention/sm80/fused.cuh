@@ -11,9 +11,21 @@
 #include "attention/mma/bias.cuh"
 #include "attention/mma/score.cuh"
 #include "attention/sm80/load.cuh"
-#include "attention/sm80/warp_rows.cuh"
 
 namespace attile::gpu::sm80 {
+
+// A warp's place in the block's tile of rows.
+template <class Config>
+struct WarpRows {
+    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
+    static __device__ __forceinline__ int first() { return static_cast<int>(threadIdx.x) / kWarpThreads * Config::kShape.warp_rows(); }
+    // The thread has this row and the one eight below, in a tile that begins with first_row.
+    static __device__ __forceinline__ int row(int first_row, int row_tile) { return first_row + first() + 16 * row_tile + lane() / 4; }
+    // Keys that the mask shows to a row.
+    static __device__ __forceinline__ KeyRange seen(const AttentionParams &p, const AttentionWorkTile &work, int row) {
+        return KeyRange(p, query_row(p, min(row, work.rows - 1)), work.shift, work.first_key, work.len_k);
+    }
+};
 
 template <class Element, class Config>
 class FusedChange {

@@ -32,14 +32,15 @@ __device__ __forceinline__ void find_sources(const AttentionParams &p, const Att
     sources.v = source(p.v);
 }
 
-// A tile of keys, kColumns columns of each, of which `columns` are there, from key 0's at `from` on. Strides: from page to page, and from
-// key to key.
-template <class Config, int kColumns>
-__device__ __forceinline__ void load_columns(const AttentionParams &p, const AttentionWorkTile &work, const char *from, int64_t page_stride,
-                                             int64_t key_stride, int columns, uint32_t to, int tile) {
+// A tile of K or V.
+template <class Config, int kColumns, bool kIsK>
+__device__ __forceinline__ void load_keys(const AttentionParams &p, const AttentionWorkTile &work, const AttentionSources &sources,
+                                          uint32_t to, int tile) {
     constexpr int kKeys = Config::kShape.keys, kThreads = Config::kShape.threads(), kBytes = Config::kShape.bytes;
     constexpr int kUnits = kBytes / 2;  // Rows are laid out by 16-bit elements.
-    const int key = tile * kKeys;
+    const AttentionOperand &x = kIsK ? p.k : p.v;
+    const int columns = (kIsK ? p.head_dim : p.head_dim_v) * kUnits, key = tile * kKeys;
+    const char *const from = kIsK ? sources.k : sources.v;
     if (Config::kShape.may_have_pages() && p.block_table != nullptr) {
         using Rows = SharedRows<kColumns * kUnits>;
         constexpr int kAtOnce = kThreads / Rows::kChunks;
@@ -54,23 +55,14 @@ __device__ __forceinline__ void load_columns(const AttentionParams &p, const Att
             const int64_t page = is_read ? table[run * p.block_table_stride[1]] : -1,
                           slot = at - static_cast<int>(run * p.page_size.divisor);
             const bool is_there = page >= 0 && page < p.pages;
-            copy_async(to + Rows::at(row + i, chunk), from + (is_there ? page * page_stride + slot * key_stride : 0) * kBytes + 16 * chunk,
+            copy_async(to + Rows::at(row + i, chunk), from + (is_there ? page * x.stride[0] + slot * x.stride[2] : 0) * kBytes + 16 * chunk,
                        is_there ? bytes : 0);
         }
         return;
     }
-    const int64_t stride = key_stride * kBytes;
-    load_rows<kColumns * kUnits, kKeys, kThreads, Config::kShape.loads_by_shortcut()>(to, from + key * stride, stride, columns,
-                                                                                       work.read_first - key, work.read_end - key);
-}
-
-// A tile of K or V.
-template <class Config, int kColumns, bool kIsK>
-__device__ __forceinline__ void load_keys(const AttentionParams &p, const AttentionWorkTile &work, const AttentionSources &sources,
-                                          uint32_t to, int tile) {
-    const AttentionOperand &x = kIsK ? p.k : p.v;
-    const int columns = (kIsK ? p.head_dim : p.head_dim_v) * (Config::kShape.bytes / 2);
-    load_columns<Config, kColumns>(p, work, kIsK ? sources.k : sources.v, x.stride[0], x.stride[2], columns, to, tile);
+    const int64_t stride = x.stride[2] * kBytes;
+    load_rows<kColumns * kUnits, kKeys, kThreads, true>(to, from + key * stride, stride, columns, work.read_first - key,
+                                                        work.read_end - key);
 }
 
 // What a bias or a mask of bytes has for a tile of keys, as rows of 16-bit elements.

@@ -18,8 +18,6 @@ struct AttentionShape {
 
     constexpr bool is_fused() const { return alibi_only || softcap_only || bias_only || allowed_only; }
     constexpr bool may_have_pages() const { return modifies && !is_fused(); }
-    static constexpr bool loads_by_shortcut() { return true; }
-    static constexpr int column_groups() { return 1; }  // Warps that share rows.
     // Of bias or mask, for a tile of keys.
     constexpr int strip_row_bytes() const { return bias_only ? keys * 2 : allowed_only ? keys : 0; }
     constexpr int strip_bytes() const { return rows() * strip_row_bytes(); }

@@ -11,7 +11,6 @@
 #include "attention/mma/output.cuh"
 #include "attention/mma/score.cuh"
 #include "attention/mma/softmax.cuh"
-#include "attention/sm80/warp_rows.cuh"
 #include "attention/sm80/wide_panels.cuh"
 #include "attention/sm80/wide_shapes.h"
 
@@ -28,6 +27,7 @@ class WideAttentionWarp {
                                                  uint32_t exchange)
         : a_(task),
           work_(work),
+          thread_(static_cast<int>(threadIdx.x)),
           exchange_(exchange),
           q_(exchange + Config::kShape.exchange_bytes()),
           p_at_(q_ + Config::kShape.q_bytes() + Config::kShape.stages * Config::kShape.panel_bytes()),
@@ -37,7 +37,6 @@ class WideAttentionWarp {
         begin();
         load_queries<Config>(a_.p, work_, q_);
         panels_.begin();
-        find_range();
         walk();
         store();
     }
@@ -48,36 +47,42 @@ class WideAttentionWarp {
     static constexpr int kRowTiles = Config::kShape.row_tiles, kGroups = Config::kShape.column_groups();
     static constexpr int kPanels = Config::kShape.columns / kPanel;  // Most of V.
     static constexpr bool kModifies = Config::kShape.modifies;
-    using Rows = WarpRows<Config>;
     using Depths = SharedRows<kDepth>;
-    using PanelRows = SharedRows<kPanel>;
     using Probabilities = SharedRows<kKeys>;
     using Softmax = RowSoftmax<Element, kWarpKeys / 2, ExactSoftmaxRange<Element>>;
 
-    static __device__ __forceinline__ int lane() { return Rows::lane(); }
-    static __device__ __forceinline__ int group() { return Rows::warp() % kGroups; }  // Of columns, and of keys.
-    __device__ __forceinline__ int row_of(int row_tile) const { return Rows::row(work_.first_row, row_tile); }
+    // Keeps the compiler from holding what depends on the thread from one part of the loop to another: O and P take most registers.
+    __device__ __forceinline__ void renew_thread() { thread_ = static_cast<int>(renewed(static_cast<uint32_t>(thread_))); }
+    __device__ __forceinline__ int lane() const { return thread_ % kWarpThreads; }
+    __device__ __forceinline__ int group() const { return thread_ / kWarpThreads % kGroups; }  // Of columns, and of keys.
+    // Of the block's rows the warp's first; the thread has this row of a row tile, and the one eight below.
+    __device__ __forceinline__ int first_row() const { return thread_ / (kWarpThreads * kGroups) * Config::kShape.warp_rows(); }
+    __device__ __forceinline__ int row(int row_tile) const { return first_row() + 16 * row_tile + lane() / 4; }
     // Of the tile's keys, the thread's first.
-    static __device__ __forceinline__ int first_key() { return group() * kWarpKeys + (lane() & 3) * 2; }
+    __device__ __forceinline__ int first_key() const { return group() * kWarpKeys + (lane() & 3) * 2; }
+    // Keys that the mask shows to a row.
+    __device__ __forceinline__ KeyRange seen(int of_tile) const {
+        return KeyRange(a_.p, query_row(a_.p, min(work_.first_row + of_tile, work_.rows - 1)), work_.shift, work_.first_key, work_.len_k);
+    }
     // From scores to units of log2.
     __device__ __forceinline__ float factor() const { return kModifies ? 1.0f : a_.p.scale_log2; }
 
-    // Key tiles of which a row of the warp sees keys, and of which every row sees all.
-    __device__ __forceinline__ void find_range() {
-        const int first_row = work_.first_row + Rows::first();
-        const KeyRange top = Rows::seen(a_.p, work_, first_row),
-                       bottom = Rows::seen(a_.p, work_, first_row + Config::kShape.warp_rows() - 1);
-        seen_first_ = top.low / kKeys;
-        seen_end_ = first_row < work_.rows ? (bottom.high + kKeys - 1) / kKeys : 0;
-        full_first_ = (bottom.low + kKeys - 1) / kKeys;
-        full_end_ = top.high / kKeys;
+    // Does a row of the warp see keys of the tile? Does every row see all? The same for all warps that share the rows.
+    __device__ __forceinline__ bool is_seen(int tile) const {
+        const KeyRange top = seen(first_row()), bottom = seen(first_row() + Config::kShape.warp_rows() - 1);
+        return work_.first_row + first_row() < work_.rows && top.low < (tile + 1) * kKeys && bottom.high > tile * kKeys;
+    }
+    __device__ __forceinline__ bool is_full(int tile) const {
+        const KeyRange top = seen(first_row()), bottom = seen(first_row() + Config::kShape.warp_rows() - 1);
+        return bottom.low <= tile * kKeys && top.high >= (tile + 1) * kKeys;
     }
 
-    // Adds the products of a panel's columns to scores, 64 at a time: within them the swizzle is a constant.
+    // Adds the products of a panel's columns to scores.
     __device__ __forceinline__ void multiply_scores(int panel, uint32_t keys) {
+        renew_thread();
         const int depth = panel * kPanel;
-        const uint32_t q = q_ + Depths::at(Rows::first() + (lane() & 15), lane() >> 4) + depth * 2;
-        const uint32_t k = keys + PanelRows::at(group() * kWarpKeys + (lane() & 7) + (lane() >> 4) * 8, lane() >> 3 & 1);
+        const uint32_t q = q_ + Depths::at(first_row() + (lane() & 15), lane() >> 4) + depth * 2;
+        const uint32_t k = keys + HalfPanelRows::at(group() * kWarpKeys + (lane() & 7) + (lane() >> 4) * 8, lane() >> 3 & 1);
 #pragma unroll
         for (int i = 0; i < kPanel / 16; ++i) {
             if (i % 4 == 0 && i > 0 && depth + 16 * i >= a_.p.head_dim) break;
@@ -87,7 +92,7 @@ class WideAttentionWarp {
 #pragma unroll
             for (int j = 0; j < kWarpKeys / 16; ++j) {
                 uint32_t b[4];
-                load_matrices(b, PanelRows::step(k, 2 * i) + j * 16 * PanelRows::kBytes);
+                load_matrices(b, HalfPanelRows::step(k, 2 * (i % 4)) + i / 4 * Config::kShape.half_bytes() + j * 16 * HalfPanelRows::kBytes);
 #pragma unroll
                 for (int t = 0; t < kRowTiles; ++t) {
                     multiply<Element>(s_[t] + 8 * j, queries[t], b[0], b[1]);
@@ -97,7 +102,7 @@ class WideAttentionWarp {
         }
     }
     __device__ __forceinline__ void load_probabilities() {
-        const uint32_t p = p_at_ + Probabilities::at(Rows::first() + (lane() & 15), lane() >> 4);
+        const uint32_t p = p_at_ + Probabilities::at(first_row() + (lane() & 15), lane() >> 4);
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
@@ -111,13 +116,15 @@ class WideAttentionWarp {
     }
     // The warp's columns of a panel of V.
     __device__ __forceinline__ void multiply_values(int panel, uint32_t values) {
-        const uint32_t v = values + PanelRows::at(lane() & 15, group() * (kRun / 8) + (lane() >> 4));
+        renew_thread();
+        const uint32_t v = values + group() / 2 * Config::kShape.half_bytes() +
+                           HalfPanelRows::at(lane() & 15, group() % 2 * (kRun / 8) + (lane() >> 4));
 #pragma unroll
         for (int i = 0; i < kKeys / 16; ++i) {
 #pragma unroll
             for (int j = 0; j < kRun / 16; ++j) {
                 uint32_t b[4];
-                load_matrices_turned(b, PanelRows::step(v, 2 * j) + i * 16 * PanelRows::kBytes);
+                load_matrices_turned(b, HalfPanelRows::step(v, 2 * j) + i * 16 * HalfPanelRows::kBytes);
 #pragma unroll
                 for (int t = 0; t < kRowTiles; ++t) {
                     float *const o = o_[t] + panel * (kRun / 2) + 8 * j;
@@ -134,8 +141,8 @@ class WideAttentionWarp {
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                const KeyRange seen = Rows::seen(a_.p, work_, row_of(t) + 8 * r);
-                const int first = tile * kKeys + first_key(), below = seen.low - first, from = seen.high - first;
+                const KeyRange range = seen(row(t) + 8 * r);
+                const int first = tile * kKeys + first_key(), below = range.low - first, from = range.high - first;
 #pragma unroll
                 for (int j = 0; j < kWarpKeys / 8; ++j) {
 #pragma unroll
@@ -147,8 +154,8 @@ class WideAttentionWarp {
     }
 
     // Where the warps of a group of rows have a number each of row lane / 4 + 8 r of a row tile.
-    static __device__ __forceinline__ uint32_t exchange_row(int t, int r) {
-        return static_cast<uint32_t>((Rows::row(0, t) + 8 * r) * (kGroups * 4));
+    __device__ __forceinline__ uint32_t exchange_row(int t, int r) const {
+        return exchange_ + static_cast<uint32_t>((row(t) + 8 * r) * (kGroups * 4));
     }
     __device__ __forceinline__ void give(const float (&mine)[kRowTiles][2]) const {
         if ((lane() & 3) != 0) return;
@@ -156,7 +163,7 @@ class WideAttentionWarp {
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
             for (int r = 0; r < 2; ++r)
-                store_shared_word(exchange_ + exchange_row(t, r) + group() * 4, __float_as_uint(mine[t][r]));
+                store_shared_word(exchange_row(t, r) + group() * 4, __float_as_uint(mine[t][r]));
         }
     }
     // Folded in the same order by all of them.
@@ -168,24 +175,26 @@ class WideAttentionWarp {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 uint32_t x[4];
-                load_shared(x, exchange_ + exchange_row(t, r));
+                load_shared(x, exchange_row(t, r));
                 all[t][r] = fold(fold(__uint_as_float(x[0]), __uint_as_float(x[1])), fold(__uint_as_float(x[2]), __uint_as_float(x[3])));
             }
         }
     }
 
     __device__ __forceinline__ void give_row_max(int tile) {
+        renew_thread();
         float row_max[kRowTiles][2];
         if constexpr (kModifies) {
 #pragma unroll
-            for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, work_, row_of(t), tile * kKeys + first_key(), s_[t]);
+            for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, work_, work_.first_row + row(t), tile * kKeys + first_key(), s_[t]);
         }
-        if (tile < full_first_ || tile >= full_end_) mask(tile);
+        if (!is_full(tile)) mask(tile);
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) Softmax::find_row_max(s_[t], row_max[t]);
         give(row_max);
     }
     __device__ __forceinline__ void give_probabilities() {
+        renew_thread();
         float row_max[kRowTiles][2];
         const float c = factor();
         take(row_max, [](float x, float y) { return fmaxf(x, y); });
@@ -200,7 +209,7 @@ class WideAttentionWarp {
                 for (int j = 0; j < kColumns / 2; ++j) o_[t][j] *= rows_[t].factor[j >> 1 & 1];
             }
         }
-        const int row = Rows::row(0, 0), chunk = group() * (kWarpKeys / 8);
+        const int chunk = group() * (kWarpKeys / 8);
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
             rows_[t].exact_exponentials(s_[t], c);
@@ -208,7 +217,7 @@ class WideAttentionWarp {
             for (int j = 0; j < kWarpKeys / 8; ++j) {
 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    const uint32_t to = p_at_ + Probabilities::at(row + 16 * t + 8 * r, chunk + j) + (lane() & 3) * 4;
+                    const uint32_t to = p_at_ + Probabilities::at(row(t) + 8 * r, chunk + j) + (lane() & 3) * 4;
                     store_shared_word(to, narrow_pair<Element>(s_[t][4 * j + 2 * r], s_[t][4 * j + 2 * r + 1]));
                 }
             }
@@ -227,7 +236,8 @@ class WideAttentionWarp {
         const int k_panels = panels_.k_panels(), v_panels = panels_.v_panels();
 #pragma unroll 1
         for (int tile = work_.end_tile - 1; tile >= work_.first_tile; --tile) {
-            const bool is_seen = tile >= seen_first_ && tile < seen_end_;  // The same for all warps that share the rows.
+            renew_thread();
+            const bool sees = is_seen(tile);
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
@@ -235,23 +245,26 @@ class WideAttentionWarp {
             }
 #pragma unroll 1
             for (int panel = 0; panel < k_panels; ++panel) {
-                const uint32_t keys = panels_.next(panel);
-                if (is_seen) multiply_scores(panel, keys);
+                panels_.step(panel, [&](uint32_t keys) {
+                    if (sees) multiply_scores(panel, keys);
+                });
             }
-            if (is_seen) give_row_max(tile);
+            if (sees) give_row_max(tile);
             __syncthreads();
-            if (is_seen) give_probabilities();
+            if (sees) give_probabilities();
 #pragma unroll
             for (int panel = 0; panel < kPanels; ++panel) {
                 if (panel >= v_panels) break;
-                const uint32_t values = panels_.next(panel);
-                if (!is_seen) continue;
-                if (panel == 0) load_probabilities();
-                multiply_values(panel, values);
+                panels_.step(panel, [&](uint32_t values) {
+                    if (!sees) return;
+                    if (panel == 0) load_probabilities();
+                    multiply_values(panel, values);
+                });
             }
         }
     }
-    __device__ __forceinline__ void store() const {
+    __device__ __forceinline__ void store() {
+        renew_thread();
         float total[kRowTiles][2];
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) rows_[t].total(total[t]);
@@ -262,14 +275,14 @@ class WideAttentionWarp {
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t)
             store_rows<Element, kColumns, kKeys, kModifies, true, false, ColumnRuns<kRun, kPanel>>(
-                a_.p, work_, row_of(t), o_[t], rows_[t].reference, total[t], rows_[t].rounding, 1, first_column);
+                a_.p, work_, work_.first_row + row(t), o_[t], rows_[t].reference, total[t], rows_[t].rounding, 1, first_column);
     }
 
     const AttentionTask &a_;
     const AttentionWorkTile &work_;
+    int thread_;
     const uint32_t exchange_, q_, p_at_;
     WidePanels<Config> panels_;
-    int seen_first_, seen_end_, full_first_, full_end_;
     Softmax rows_[kRowTiles];
     float s_[kRowTiles][kWarpKeys / 2], o_[kRowTiles][kColumns / 2];
     uint32_t p_[kRowTiles][kKeys / 4];
