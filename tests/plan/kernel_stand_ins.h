@@ -7,6 +7,7 @@
 #include "attention/simt/shape.h"
 #include "attention/sm80/decode_bytes_shape.h"
 #include "attention/sm80/shapes.h"
+#include "attention/sm80/wide_shapes.h"
 #include "attention/sm90/arguments.h"
 #include "attention/sm90/tf32x3_shapes.h"
 #include "attention_backward/mma/add_parts.h"
@@ -54,6 +55,8 @@ template <class Config>
 void gemm_kernel() {}
 template <class Element, class Config>
 void attention_forward() {}
+template <class Element, class Config>
+void attention_wide_forward() {}
 template <class Config>
 void attention_decode_bytes_kernel() {}
 template <class Config>

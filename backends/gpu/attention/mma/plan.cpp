@@ -27,8 +27,8 @@ constexpr int64_t kPackedRows = 64;     // Of a tile; heads of a group that divi
 constexpr int64_t kStreamedRows = 16;   // Of a key head: up to so many SIMT streams float32 keys for.
 constexpr int64_t kReach = 16;          // Bytes of a copy or a store.
 constexpr double kLargestScale = 8192;  // Scores of 2^10 before it are still exact to a unit of log2 after it.
-// What a block does besides its key tiles, and what putting splits together takes, in key tiles.
-constexpr int64_t kTileStart = 2, kCombineStart = 4;
+// What a block does besides its key tiles, and what putting splits together takes, in key tiles. Those of deeper heads take longer.
+constexpr int64_t kTileStart = 2, kCombineStart = 4, kUsualDepth = 256;
 constexpr int64_t kCombinedParts = 3400;  // Rows of one split each that are written and read in the time of a key tile, by memory's rate.
 // Time of a tile of the general kernel, which reads a bias or mask element by element, over that of a fused one: 5 to 15 on an H100.
 constexpr int64_t kGeneralCost = 6;
@@ -46,11 +46,12 @@ void choose_splits(const attile_attention_problem &p, int64_t units, AttentionPl
         plan.splits = static_cast<int32_t>(ceil_div(key_tiles, plan.split_tiles));
         return;
     }
+    const int64_t start = plan.depth > kUsualDepth ? 1 : kTileStart, combine_share = plan.depth > kUsualDepth ? 4 : 1;
     int64_t best = -1;
     for (int64_t splits = 1; splits <= kMostSplits; ++splits) {
         const int64_t split_tiles = std::max(ceil_div(key_tiles, splits), kFewestSplitTiles), count = ceil_div(key_tiles, split_tiles);
-        const int64_t combine = count > 1 ? kCombineStart + count / 8 + rows * count / kCombinedParts : 0;
-        const int64_t cost = ceil_div(base * count, units) * (split_tiles + kTileStart) + combine;
+        const int64_t combine = count > 1 ? (kCombineStart + count / 8) / combine_share + rows * count / kCombinedParts : 0;
+        const int64_t cost = ceil_div(base * count, units) * (split_tiles + start) + combine;
         // Partial results of rows that fill the device anyway would only be traffic.
         if (count > 1 && base > 2 * units) break;
         if (best < 0 || cost < best) {

@@ -78,10 +78,11 @@ attile_gpu_instance(cols256_modified FILE cols256 TABLE Modified
 
 # Heads of more than 256 columns, up to 576 of Q and K, 512 of V (attention/sm80/wide_kernel.cuh).
 #
-#   shape           rows x keys  shared memory: work tile, exchange + Q + panels + P
-#   cols512_64x128   64 x 128    1.25 + 72 + 4 x 32 + 16 = 217.25 KB; capability 9.0 and 10.0 have 227
-#   cols512_64x64    64 x  64    1.25 + 72 + 4 x 16 +  8 = 145.25 KB; 8.0 has 163
-#   cols512_32x64    32 x  64    0.75 + 36 + 3 x 16 +  4 =  88.75 KB; 8.6, 8.9 and 12.0 have 99
+#   shape            rows x keys  shared memory: work tile, exchange + Q + panels + P
+#   cols512_64x128    64 x 128    1.25 + 72 + 4 x 32 + 16 = 217.25 KB; capability 9.0 and 10.0 have 227
+#   cols512_64x64     64 x  64    1.25 + 72 + 4 x 16 +  8 = 145.25 KB; 8.0 has 163
+#   cols512_32x64     32 x  64    0.75 + 36 + 4 x 16 +  8 = 108.75 KB
+#   cols512_32x64_99  32 x  64    0.75 + 36 + 3 x 16 +  4 =  88.75 KB; 8.6, 8.9 and 12.0 have 99
 attile_gpu_family(attention/sm80/wide_instances.h
   INCLUDE attention/sm80/wide_table.h
   FROM attention/sm80/wide_instances.cuh
@@ -90,7 +91,7 @@ attile_gpu_family(attention/sm80/wide_instances.h
   STRUCT AttentionWide TABLE kAttentionWide
   TYPES bf16 f16)
 
-# Largest first: the first is taken that the device has shared memory for, or the last, where it holds all rows.
+# Largest first: the first of a table is taken that the device has shared memory for. The last one, which all devices have, is there once.
 attile_gpu_instance(cols512_64x128 FILE cols512_64x128
   depth=576 columns=512 keys=128 row_groups=2 stages=4)
 attile_gpu_instance(cols512_64x128_modified FILE cols512_64x128 TABLE Modified
@@ -100,6 +101,8 @@ attile_gpu_instance(cols512_64x64 FILE cols512_64x64
 attile_gpu_instance(cols512_64x64_modified FILE cols512_64x64 TABLE Modified
   depth=576 columns=512 keys=64 row_groups=2 stages=4 modifies)
 attile_gpu_instance(cols512_32x64 FILE cols512_32x64
-  depth=576 columns=512 keys=64 row_groups=1 stages=3)
+  depth=576 columns=512 keys=64 row_groups=1 stages=4)
 attile_gpu_instance(cols512_32x64_modified FILE cols512_32x64 TABLE Modified
+  depth=576 columns=512 keys=64 row_groups=1 stages=4 modifies)
+attile_gpu_instance(cols512_32x64_99_modified FILE cols512_32x64 TABLE Modified
   depth=576 columns=512 keys=64 row_groups=1 stages=3 modifies)

@@ -16,7 +16,9 @@ namespace {
 
 using namespace mma;
 
-constexpr int64_t kWideFrom = 256;  // Above it a warp's registers do not hold whole rows.
+constexpr int64_t kNarrow = 256;  // Columns of which a warp has whole rows.
+constexpr int64_t kMostDepth = AttentionWideCols51232x64::kShape.depth, kMostColumns = AttentionWideCols51232x64::kShape.columns;
+constexpr int64_t kFewRows = 32;  // Of tiles for wide heads, where a key head has no more.
 constexpr std::size_t kTiles = std::size(kAttentionPlainBF16);
 static_assert(std::size(kAttentionModifiedBF16) == kTiles && std::size(kAttentionTf32x3PlainF32) == kTiles &&
               std::size(kAttentionTf32x3ModifiedF32) == kTiles);
@@ -49,29 +51,25 @@ AttentionTile fused_tile(const attile_attention_problem &p, bool padded) {
     return narrowest_tile(kernels, std::size(kAttentionAlibiBF16), p);
 }
 
-// A tile of several warps' rows, for heads that are too wide for one: the largest that the device has shared memory for, and where a smaller
-// one holds all rows of a key head, the smallest.
-AttentionTile wide_tile(Device &device, const attile_attention_problem &p) {
-    const bool is_f16 = p.q.dtype == ATTILE_F16;
-    const AttentionWideFn *const kernels = attention_modifies(p) ? is_f16 ? kAttentionWideModifiedF16 : kAttentionWideModifiedBF16
-                                           : is_f16             ? kAttentionWidePlainF16
-                                                                : kAttentionWidePlainBF16;
-    constexpr std::size_t kWideTiles = std::size(kAttentionWidePlainBF16);
-    static_assert(std::size(kAttentionWideModifiedBF16) == kWideTiles);
-    const AttentionTile smallest = narrowest_tile(kernels + kWideTiles - 1, 1, p);
-    if (smallest.kernel == nullptr || p.len_q * (p.heads_q / p.heads_kv) <= smallest.rows) return smallest;
-    for (std::size_t i = 0; i < kWideTiles; ++i) {
-        const AttentionTile tile = narrowest_tile(kernels + i, 1, p);
-        if (tile.kernel != nullptr && tile.shared <= device.properties().shared_opt_in) return tile;
+// The first tile that the device has shared memory for; where all rows of a key head find room in few, of those with few.
+template <std::size_t kCount>
+AttentionTile first_tile(const Device &device, const AttentionWideFn (&kernels)[kCount], bool few) {
+    for (const AttentionWideFn &kernel : kernels) {
+        const AttentionTile tile = attention_tile(kernel());
+        if (tile.shared <= device.properties().shared_opt_in && (!few || tile.rows <= kFewRows)) return tile;
     }
-    return smallest;
+    return {};
 }
 
+// Heads that are too wide for a warp to have whole rows of O.
 AttentionChoice choose_wide(Device &device, const attile_attention_problem &p) {
-    const AttentionTile tile = wide_tile(device, p);
+    const bool is_f16 = p.q.dtype == ATTILE_F16, invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    const bool few = !invariant && p.len_q * (p.heads_q / p.heads_kv) <= kFewRows;
+    AttentionTile tile;
+    if (!attention_modifies(p))
+        tile = is_f16 ? first_tile(device, kAttentionWidePlainF16, few) : first_tile(device, kAttentionWidePlainBF16, few);
     if (tile.kernel == nullptr)
-        return attention_declined("head_dim %lld is above 576, or head_dim_v %lld above 512", static_cast<long long>(p.head_dim),
-                                  static_cast<long long>(p.head_dim_v));
+        tile = is_f16 ? first_tile(device, kAttentionWideModifiedF16, few) : first_tile(device, kAttentionWideModifiedBF16, few);
     return attention_cut(device, p, tile);
 }
 
@@ -80,11 +78,16 @@ AttentionChoice choose_attention(Device &device, const attile_attention_problem 
         const Declined refused = attention_tf32x3_refused(device, p);
         if (refused.text[0] != '\0') return attention_declined("%s", refused.text);
     }
+    const bool is_wide = p.q.dtype != ATTILE_F32 && std::max(p.head_dim, p.head_dim_v) > kNarrow;
+    if (is_wide && (p.head_dim > kMostDepth || p.head_dim_v > kMostColumns))
+        return attention_declined("head_dim %lld is above %lld or head_dim_v %lld above %lld", static_cast<long long>(p.head_dim),
+                                  static_cast<long long>(kMostDepth), static_cast<long long>(p.head_dim_v),
+                                  static_cast<long long>(kMostColumns));
     const AttentionChoice choice = attention_examine(p, true);
     if (!choice.taken) return choice;
     if (const Declined refused = attention_sparse_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
+    if (is_wide) return choose_wide(device, p);
     if (const Declined refused = attention_few_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
-    if (p.q.dtype != ATTILE_F32 && std::max(p.head_dim, p.head_dim_v) > kWideFrom) return choose_wide(device, p);
     const AttentionTile general = narrowest_tile(kernels_of(p.q.dtype, attention_modifies(p)), kTiles, p), fused = fused_tile(p, padded);
     // Of kernels for one change all rows of a tile are one head's, but for softcap's.
     AttentionChoice cut = fused.kernel == nullptr     ? attention_cut(device, p, general)
