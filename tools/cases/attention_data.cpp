@@ -88,10 +88,8 @@ AttentionData::AttentionData(const AttentionCase &attention_case, bool with_cont
     make_constant(q, c.q_layout.broadcast);
     make_constant(k, c.k_layout.broadcast);
     make_constant(v, c.v_layout.broadcast);
-    if (c.values_in_keys) {
-        const auto dim = static_cast<std::size_t>(c.head_dim), dim_v = static_cast<std::size_t>(c.head_dim_v);
-        for (std::size_t at = 0; at < v.at.size(); ++at) v.at[at] = k.at[at / dim_v * dim + at % dim_v];
-    }
+    const auto dim = static_cast<std::size_t>(c.head_dim), dim_v = static_cast<std::size_t>(c.head_dim_v);
+    for (std::size_t at = 0; c.values_in_keys && at < v.at.size(); ++at) v.at[at] = k.at[at / dim_v * dim + at % dim_v];
     make_constant(bias, c.bias_layout.broadcast);
     for (Values *mask : {&allowed, &block_mask, &tree_mask}) make_constant(*mask, c.allowed_layout.broadcast);
     poison();

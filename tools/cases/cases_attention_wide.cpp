@@ -26,7 +26,8 @@ C latent(std::int64_t len_q, std::int64_t len_k, std::int64_t heads) {
 }
 
 void add_extents(AttentionAdder add, Tier tier) {
-    for (const auto &[d, dv] : {std::pair<int, int>{512, 512}, {576, 512}, {264, 264}, {320, 384}, {300, 260}, {40, 512}, {576, 8}, {257, 1}})
+    for (const auto &[d, dv] :
+         {std::pair<int, int>{512, 512}, {576, 512}, {264, 264}, {320, 384}, {300, 260}, {40, 512}, {576, 8}, {257, 1}})
         for (const std::int64_t rows : {33, 67}) {
             if (tier != Tier::kFull && rows == 33 && d != 512) continue;
             C c = wide(rows, 150, d, dv);
@@ -108,6 +109,16 @@ void add_patterns(AttentionAdder add, const C &plain, const std::string &suffix)
     }
 }
 
+// Values that are some of the keys' columns.
+void add_values_of_keys(AttentionAdder add) {
+    for (const auto &[d, dv] : {std::pair<int, int>{576, 256}, {576, 384}, {576, 392}, {512, 512}, {520, 448}, {320, 64}}) {
+        C c = latent(33, 400, 2);
+        c.head_dim = d;
+        c.head_dim_v = dv;
+        add("latent_" + std::to_string(d) + "_" + std::to_string(dv), c);
+    }
+}
+
 // Few rows, whose keys are split.
 void add_few_rows(AttentionAdder add, Tier tier) {
     C c = latent(1, 1000, 16);
@@ -158,6 +169,7 @@ void add_wide_attention_cases(AttentionAdder add, Tier tier) {
     C heads_inside = plain;
     heads_inside.q_layout = heads_inside.k_layout = heads_inside.v_layout = heads_inside.o_layout = {.order = Order::kHeadsInside};
     add("wide_heads_inside", heads_inside);
+    add_values_of_keys(add);
     add_few_rows(add, tier);
 }
 

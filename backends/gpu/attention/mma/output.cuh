@@ -24,8 +24,8 @@ template <class Element, int kColumns, class Runs>
 __device__ __forceinline__ void store_float(float *row, int columns, bool is_there, const float *o, float factor) {
     if constexpr (!Runs::kAreOne) {
 #pragma unroll
-        for (int i = 0; i < kColumns; i += 16)
-            store_row_f32<16>(row + Runs::at(i), columns - Runs::at(i), is_there, o + i / 2, factor);
+        for (int i = 0; i < kColumns; i += Runs::kRun)
+            store_row_f32<Runs::kRun>(row + Runs::at(i), columns - Runs::at(i), is_there, o + i / 2, factor);
     } else if constexpr (std::is_same_v<Element, float>)
         store_row_by_fours<kColumns>(row, columns, is_there, o, factor);
     else
@@ -38,13 +38,10 @@ __device__ __forceinline__ bool store_elements(Element *row, int columns, bool i
     if constexpr (Runs::kAreOne) {
         return store_row<Element, kColumns>(row, columns, is_there, o, factor);
     } else {
-        const int of_lane = 8 * (lane_index() & 3);  // Of 32 columns a lane stores eight.
         bool is_finite = true;
 #pragma unroll
-        for (int i = 0; i < kColumns; i += 32) {
-            const int moved = Runs::at(i + of_lane) - of_lane;
-            if (!store_row<Element, 32>(row + moved, columns - moved, is_there, o + i / 2, factor)) is_finite = false;
-        }
+        for (int i = 0; i < kColumns; i += Runs::kRun)
+            is_finite = store_row<Element, Runs::kRun>(row + Runs::at(i), columns - Runs::at(i), is_there, o + i / 2, factor) && is_finite;
         return is_finite;
     }
 }
@@ -52,10 +49,9 @@ __device__ __forceinline__ bool store_elements(Element *row, int columns, bool i
 // Stores rows `row` and row + 8 of the packed head, interleaved, since each is a chain of dependent instructions. total: their row_sums,
 // relative to `reference` (in units of log2). rounding: what the rounding of the largest probability adds. kRepairs: rows whose O is not
 // finite are computed again; else the caller does that. kModifies: scores may be far from 0 (numeric.h); times `unit` they are in units of
-// log2. kSparse: there may be a mask of blocks or of a tree. Runs,
-// first_column: the warp's columns; the log-sum-exp is stored with column 0.
-template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true, bool kSparse = false,
-          class Runs = AllColumns>
+// log2. kSparse: there may be a mask of blocks or of a tree. Runs, first_column: the warp's columns; the log-sum-exp is stored with
+// column 0.
+template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true, bool kSparse = false, class Runs = AllColumns>
 __device__ __forceinline__ void store_rows(const AttentionParams &p, const AttentionWorkTile &work, int row, const float *o,
                                            const float (&reference)[2], const float (&total)[2],
                                            [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit = 1,

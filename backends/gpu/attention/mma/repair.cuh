@@ -11,8 +11,9 @@
 namespace attile::gpu::mma {
 
 // Which columns of a row a warp has, from its first one on: runs of kRun, each kStep after the one before.
-template <int kRun, int kStep>
+template <int kColumns, int kStep>
 struct ColumnRuns {
+    static constexpr int kRun = kColumns;
     static constexpr bool kAreOne = kRun == kStep;
     static __device__ __forceinline__ int at(int i) { return kAreOne ? i : i / kRun * kStep + i % kRun; }
 };
@@ -23,7 +24,8 @@ using AllColumns = ColumnRuns<32, 32>;
 // branches around a shuffle depend only on values that ptxas can see to be the same in all of the warp. Otherwise it would give up uniform
 // registers in the whole kernel.
 template <int kKeys, bool kModifies, bool kSparse, class Runs>
-__device__ __forceinline__ void repair_row(const AttentionParams &p, const AttentionWorkTile &work, int packed, float lse, int first_column) {
+__device__ __forceinline__ void repair_row(const AttentionParams &p, const AttentionWorkTile &work, int packed, float lse,
+                                           int first_column) {
     const int lane = lane_index(), row = query_row(p, packed), head = query_head(p, work.head, packed);
     const int kv_head = static_cast<int>(quotient(static_cast<uint32_t>(head), p.group));
     const AttentionEntry entry(p, work.batch);

@@ -92,7 +92,8 @@ class WideAttentionWarp {
 #pragma unroll
             for (int j = 0; j < kWarpKeys / 16; ++j) {
                 uint32_t b[4];
-                load_matrices(b, HalfPanelRows::step(k, 2 * (i % 4)) + i / 4 * Config::kShape.half_bytes() + j * 16 * HalfPanelRows::kBytes);
+                load_matrices(b,
+                              HalfPanelRows::step(k, 2 * (i % 4)) + i / 4 * Config::kShape.half_bytes() + j * 16 * HalfPanelRows::kBytes);
 #pragma unroll
                 for (int t = 0; t < kRowTiles; ++t) {
                     multiply<Element>(s_[t] + 8 * j, queries[t], b[0], b[1]);
@@ -117,8 +118,8 @@ class WideAttentionWarp {
     // The warp's columns of a panel of V.
     __device__ __forceinline__ void multiply_values(int panel, uint32_t values) {
         renew_thread();
-        const uint32_t v = values + group() / 2 * Config::kShape.half_bytes() +
-                           HalfPanelRows::at(lane() & 15, group() % 2 * (kRun / 8) + (lane() >> 4));
+        const uint32_t v =
+            values + group() / 2 * Config::kShape.half_bytes() + HalfPanelRows::at(lane() & 15, group() % 2 * (kRun / 8) + (lane() >> 4));
 #pragma unroll
         for (int i = 0; i < kKeys / 16; ++i) {
 #pragma unroll
@@ -162,8 +163,7 @@ class WideAttentionWarp {
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
-            for (int r = 0; r < 2; ++r)
-                store_shared_word(exchange_row(t, r) + group() * 4, __float_as_uint(mine[t][r]));
+            for (int r = 0; r < 2; ++r) store_shared_word(exchange_row(t, r) + group() * 4, __float_as_uint(mine[t][r]));
         }
     }
     // Folded in the same order by all of them.
@@ -186,7 +186,8 @@ class WideAttentionWarp {
         float row_max[kRowTiles][2];
         if constexpr (kModifies) {
 #pragma unroll
-            for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, work_, work_.first_row + row(t), tile * kKeys + first_key(), s_[t]);
+            for (int t = 0; t < kRowTiles; ++t)
+                modify_scores<Element>(a_.p, work_, work_.first_row + row(t), tile * kKeys + first_key(), s_[t]);
         }
         if (!is_full(tile)) mask(tile);
 #pragma unroll

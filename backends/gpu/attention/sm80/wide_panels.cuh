@@ -2,8 +2,9 @@
 // Panels of K and V on their way through shared memory: all of K's of the last tile, in order of their columns, all of V's, then the tile
 // before. Each step of the kernel uses one, while those ahead are being copied.
 //
-// Panels take the stages in turn. Where V's rows are the first columns of K's, V's panels are not copied: K's panel i lies in stage i until
-// the product with V has used it, and the half one that V has not lies where probabilities come to afterwards.
+// Panels take the stages in turn. Where V's rows are the first columns of K's, and as many as there are stages for, V's panels are not
+// copied: K's panel i lies in stage i until the product with V has used it, and the half one that V has not lies where probabilities come
+// to afterwards.
 #pragma once
 
 #include "attention/sm80/load.cuh"
@@ -42,7 +43,10 @@ class WidePanels {
     }
 
   private:
-    __device__ __forceinline__ bool shares() const { return Config::kShape.may_share() && a_.values_in_keys; }
+    // With fewer panels of V, K's next ones would come while V's product still needs their stages.
+    __device__ __forceinline__ bool shares() const {
+        return Config::kShape.may_share() && a_.values_in_keys && a_.p.head_dim_v > kAhead * kPanel;
+    }
     __device__ __forceinline__ uint32_t place(int panel, int stage) const {
         return stages_ + static_cast<uint32_t>(shares() ? panel : stage) * Config::kShape.panel_bytes();
     }
@@ -83,7 +87,8 @@ class WidePanels {
                 const int64_t page = ahead + i < read ? table[run * p.block_table_stride[1]] : -1;
                 const int slot = key + i - static_cast<int>(run * p.page_size.divisor);
                 const bool is_there = page >= 0 && page < p.pages;
-                copy_async(to + i * HalfPanelRows::kBytes, from + (is_there ? page * page_stride + slot * stride : 0), is_there ? bytes : 0);
+                copy_async(to + i * HalfPanelRows::kBytes, from + (is_there ? page * page_stride + slot * stride : 0),
+                           is_there ? bytes : 0);
             }
             return;
         }
