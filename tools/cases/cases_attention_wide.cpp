@@ -124,6 +124,15 @@ void add_few_rows(AttentionAdder add, Tier tier) {
     C c = latent(1, 1000, 16);
     c.batch = 2;
     add("latent_of_16_heads", c);
+    c.page_size = 64;
+    add("latent_of_16_heads_paged", c);
+    c.len_k = 90;
+    c.alibi = 2;
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    add("latent_of_16_heads_paged_alibi", c);
+    c.page_size = 0;
+    c.allowed = MaskBytes::kRandom;
+    add("latent_of_16_heads_allowed", c);
     c = latent(2, 700, 128);
     c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
     add("latent_of_128_heads", c);
