@@ -27,7 +27,7 @@ class WideAttentionWarp {
                                                  uint32_t exchange)
         : a_(task),
           work_(work),
-          thread_(static_cast<int>(threadIdx.x)),
+          thread_(threadIdx.x),
           exchange_(exchange),
           q_(exchange + Config::kShape.exchange_bytes()),
           p_at_(q_ + Config::kShape.q_bytes() + Config::kShape.stages * Config::kShape.panel_bytes()),
@@ -52,11 +52,13 @@ class WideAttentionWarp {
     using Softmax = RowSoftmax<Element, kWarpKeys / 2, ExactSoftmaxRange<Element>>;
 
     // Keeps the compiler from holding what depends on the thread from one part of the loop to another: O and P take most registers.
-    __device__ __forceinline__ void renew_thread() { thread_ = static_cast<int>(renewed(static_cast<uint32_t>(thread_))); }
-    __device__ __forceinline__ int lane() const { return thread_ % kWarpThreads; }
-    __device__ __forceinline__ int group() const { return thread_ / kWarpThreads % kGroups; }  // Of columns, and of keys.
+    __device__ __forceinline__ void renew_thread() { thread_ = renewed(thread_); }
+    __device__ __forceinline__ int lane() const { return static_cast<int>(thread_ % kWarpThreads); }
+    __device__ __forceinline__ int group() const { return static_cast<int>(thread_ / kWarpThreads % kGroups); }  // Of columns, and of keys.
     // Of the block's rows the warp's first; the thread has this row of a row tile, and the one eight below.
-    __device__ __forceinline__ int first_row() const { return thread_ / (kWarpThreads * kGroups) * Config::kShape.warp_rows(); }
+    __device__ __forceinline__ int first_row() const {
+        return static_cast<int>(thread_ / (kWarpThreads * kGroups)) * Config::kShape.warp_rows();
+    }
     __device__ __forceinline__ int row(int row_tile) const { return first_row() + 16 * row_tile + lane() / 4; }
     // Of the tile's keys, the thread's first.
     __device__ __forceinline__ int first_key() const { return group() * kWarpKeys + (lane() & 3) * 2; }
@@ -281,7 +283,7 @@ class WideAttentionWarp {
 
     const AttentionTask &a_;
     const AttentionWorkTile &work_;
-    int thread_;
+    uint32_t thread_;
     const uint32_t exchange_, q_, p_at_;
     WidePanels<Config> panels_;
     Softmax rows_[kRowTiles];

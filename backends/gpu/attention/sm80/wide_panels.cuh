@@ -68,7 +68,8 @@ class WidePanels {
     __device__ __forceinline__ void copy(bool is_k, int first, uint32_t to) const {
         constexpr int kChunks = kPanel / 8, kAtOnce = Config::kShape.threads() / kChunks, kKeys = Config::kShape.keys;
         const AttentionParams &p = a_.p;
-        const int thread = static_cast<int>(renewed(threadIdx.x)), chunk = thread % kChunks, row = thread / kChunks;
+        const uint32_t thread = renewed(threadIdx.x);
+        const int chunk = static_cast<int>(thread % kChunks), row = static_cast<int>(thread / kChunks);
         const int columns = (is_k ? p.head_dim : p.head_dim_v) - first;
         if (chunk / 8 * Config::kShape.half >= columns) return;
         const int bytes = chunk_bytes(columns, chunk), key = tile_ * kKeys + row;
@@ -93,6 +94,14 @@ class WidePanels {
             return;
         }
         from += key * stride;
+        if (bytes == 16 && ahead < read && ahead + (kKeys - kAtOnce) < read) {
+#pragma unroll
+            for (int i = 0; i < kKeys; i += kAtOnce) {
+                copy_async(to + i * HalfPanelRows::kBytes, from);
+                from += kAtOnce * stride;
+            }
+            return;
+        }
 #pragma unroll
         for (int i = 0; i < kKeys; i += kAtOnce) {
             copy_async(to + i * HalfPanelRows::kBytes, from, ahead + i < read ? bytes : 0);
