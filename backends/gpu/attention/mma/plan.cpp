@@ -27,13 +27,28 @@ constexpr int64_t kPackedRows = 64;     // Of a tile; heads of a group that divi
 constexpr int64_t kStreamedRows = 16;   // Of a key head: up to so many SIMT streams float32 keys for.
 constexpr int64_t kReach = 16;          // Bytes of a copy or a store.
 constexpr double kLargestScale = 8192;  // Scores of 2^10 before it are still exact to a unit of log2 after it.
-// What a block does besides its key tiles, and what putting splits together takes, in key tiles. Those of deeper heads take longer.
-constexpr int64_t kTileStart = 2, kCombineStart = 4, kUsualDepth = 256;
+// What a block does besides its key tiles, and what putting splits together takes, in key tiles.
+constexpr int64_t kTileStart = 2, kCombineStart = 4;
 constexpr int64_t kCombinedParts = 3400;  // Rows of one split each that are written and read in the time of a key tile, by memory's rate.
+// The same of heads above kUsualDepth, in times of 64 rows and 128 keys of 576 and 512 columns, of which a multiprocessor of Hopper
+// multiplies one in some nine microseconds. Estimated, not measured.
+constexpr int64_t kUsualDepth = 256, kFewestDeepKeys = 128;
+constexpr double kDeepTile = 64 * 128, kDeepStart = 0.3, kDeepCombine = 0.4, kDeepParts = 10000;
 // Time of a tile of the general kernel, which reads a bias or mask element by element, over that of a fused one: 5 to 15 on an H100.
 constexpr int64_t kGeneralCost = 6;
 
 int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
+
+// Of `waves` of blocks with so many key tiles each, and of putting their splits together.
+double split_cost(const AttentionPlan &plan, int64_t waves, int64_t split_tiles, int64_t splits, int64_t rows) {
+    if (plan.depth > kUsualDepth) {
+        const double tile = static_cast<double>(int64_t{plan.rows} * plan.keys * plan.blocks_per_unit) / kDeepTile;
+        const double combine = splits > 1 ? kDeepCombine + static_cast<double>(rows * splits) / kDeepParts : 0;
+        return static_cast<double>(waves) * (static_cast<double>(split_tiles) * tile + kDeepStart) + combine;
+    }
+    const int64_t combine = splits > 1 ? kCombineStart + splits / 8 + rows * splits / kCombinedParts : 0;
+    return static_cast<double>(waves * (split_tiles + kTileStart) + combine);
+}
 
 // Splits of the keys where there are fewer row blocks than the device runs at once.
 void choose_splits(const attile_attention_problem &p, int64_t units, AttentionPlan &plan) {
@@ -46,12 +61,11 @@ void choose_splits(const attile_attention_problem &p, int64_t units, AttentionPl
         plan.splits = static_cast<int32_t>(ceil_div(key_tiles, plan.split_tiles));
         return;
     }
-    const int64_t start = plan.depth > kUsualDepth ? 1 : kTileStart, combine_share = plan.depth > kUsualDepth ? 4 : 1;
-    int64_t best = -1;
+    const int64_t fewest = plan.depth > kUsualDepth ? std::max<int64_t>(kFewestDeepKeys / plan.keys, 1) : kFewestSplitTiles;
+    double best = -1;
     for (int64_t splits = 1; splits <= kMostSplits; ++splits) {
-        const int64_t split_tiles = std::max(ceil_div(key_tiles, splits), kFewestSplitTiles), count = ceil_div(key_tiles, split_tiles);
-        const int64_t combine = count > 1 ? (kCombineStart + count / 8) / combine_share + rows * count / kCombinedParts : 0;
-        const int64_t cost = ceil_div(base * count, units) * (split_tiles + start) + combine;
+        const int64_t split_tiles = std::max(ceil_div(key_tiles, splits), fewest), count = ceil_div(key_tiles, split_tiles);
+        const double cost = split_cost(plan, ceil_div(base * count, units), split_tiles, count, rows);
         // Partial results of rows that fill the device anyway would only be traffic.
         if (count > 1 && base > 2 * units) break;
         if (best < 0 || cost < best) {
