@@ -117,6 +117,13 @@ class WideAttentionWarp {
             }
         }
     }
+    __device__ __forceinline__ void forget_probabilities() {
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+            for (uint32_t &x : p_[t]) x = 0;
+        }
+    }
     // The warp's columns of a panel of V.
     __device__ __forceinline__ void multiply_values(int panel, uint32_t values) {
         renew_thread();
@@ -259,6 +266,8 @@ class WideAttentionWarp {
             for (int panel = 0; panel < kPanels; ++panel) {
                 if (panel >= v_panels) break;
                 panels_.step(panel, [&](uint32_t values) {
+                    // Otherwise the compiler would keep the tile before's in registers, for a path that is never taken.
+                    if (panel == 0 && !sees) forget_probabilities();
                     if (!sees) return;
                     if (panel == 0) load_probabilities();
                     multiply_values(panel, values);
