@@ -14,8 +14,8 @@ namespace attile::gpu::narrow {
 inline constexpr int kMostParts = 6;
 
 // A or B, of any type, as dense rows along the depth: `to` has count_x x count_y matrices of `outer` rows of `row` elements, those past
-// `depth` zeros. What is rewritten as i8 is i8, and is not scaled. As bf16 a number may be cut in parts of 8 bits of its significand, whose
-// sum it is: 0 has the highest, 2 the lowest of float32's.
+// `depth` zeros. What is rewritten as i8 is i8, or bytes that are copied, and is not scaled. As bf16 a number may be cut in parts of 8 bits
+// of its significand, whose sum it is: 0 has the highest, 2 the lowest of float32's.
 struct RewriteParams {
     const void *from;
     void *to;

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <initializer_list>
 #include <utility>
 
 #include "gemm/families.h"
 #include "gemm/narrow/few_rows.h"
 #include "gemm/narrow/kernels.h"
+#include "gemm/narrow/rewritten.h"
 #include "gemm/narrow_operands.h"
 #include "gemm/problem.h"
 #include "host/status.h"
@@ -20,95 +20,11 @@ namespace {
 constexpr int64_t kMostSplitBytes = int64_t{1} << 28, kMostSplits = 64;  // Of all parts' sums.
 constexpr int64_t kFewestChunks = 8;                                     // Of a part.
 constexpr int64_t kFewRows = 16;
-constexpr int64_t kWholeRow = 32;  // Elements that rewritten rows are a multiple of.
-
-int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
 
 // What becomes of A and B.
+// Bytes: e4m3 with FAST_ACCUMULATION, which another family multiplies as they are, once they lie as it wants them.
 // In parts: a of 16 bits, and b scaled, cut in parts of bf16, whose products are one along a depth several times as long.
-enum class Path { kIntegers, kHalves, kParts, kFloats };
-
-// A or B: along its own axis and along the depth.
-struct Side {
-    const attile_operand *x;
-    int64_t outer, outer_stride, depth_stride;
-    BlockScales scale, zero;
-
-    bool is_scaled_along_depth(int64_t k) const { return scale.data != nullptr && scale.depth_group.divisor < k; }
-};
-
-Side side_a(const attile_gemm_problem &p) {
-    return {&p.a, p.m, p.a.stride[2], p.a.stride[3], scales_of(p.a_scale, 2, 3, p.a_group[0], p.a_group[1]), {}};
-}
-Side side_b(const attile_gemm_problem &p) {
-    return {&p.b,
-            p.n,
-            p.b.stride[3],
-            p.b.stride[2],
-            scales_of(p.b_scale, 3, 2, p.b_group[1], p.b_group[0]),
-            scales_of(p.b_zero, 3, 2, p.b_group[1], p.b_group[0])};
-}
-
-// The dense rows that an operand is rewritten as.
-struct Rewritten {
-    int32_t dtype = 0;  // 0: it stays where it is.
-    bool is_scaled = false;
-    int64_t row = 0, count_x = 1, count_y = 1, bytes = 0;
-    int parts = 1, part[kMostParts] = {};
-
-    Rewritten() = default;
-    Rewritten(const attile_gemm_problem &p, const Side &side, int32_t to, bool scaled, std::initializer_list<int> cut = {})
-        : dtype(to), is_scaled(scaled) {
-        if (cut.size() > 0) parts = static_cast<int>(cut.size());
-        std::copy(cut.begin(), cut.end(), part);
-        row = ceil_div(std::max<int64_t>(p.k, 1), kWholeRow) * kWholeRow;
-        const auto count = [&](int axis, int64_t of_scale, int64_t of_zero) {
-            return side.x->stride[axis] == 0 && !(scaled && (of_scale != 0 || of_zero != 0)) ? 1 : p.batch[axis];
-        };
-        count_x = count(0, side.scale.batch_x, side.zero.batch_x);
-        count_y = count(1, side.scale.batch_y, side.zero.batch_y);
-        bytes = count_x * count_y * side.outer * line() * bytes_of(to);
-    }
-    bool is_made() const { return dtype != 0; }
-    int64_t line() const { return row * parts; }  // From row to row.
-    int64_t workspace() const { return is_made() ? workspace_piece(bytes) : 0; }
-    // As an operand with these strides of its axes.
-    attile_operand operand(const Side &side, void *data, int outer_axis) const {
-        attile_operand x = {};
-        x.data = data;
-        x.dtype = dtype;
-        x.stride[0] = count_x > 1 ? count_y * side.outer * line() : 0;
-        x.stride[1] = count_y > 1 ? side.outer * line() : 0;
-        x.stride[outer_axis] = line();
-        x.stride[5 - outer_axis] = 1;
-        return x;
-    }
-    int32_t launch(Device &device, const attile_gemm_problem &p, const Side &side, void *to, Stream stream) const {
-        RewriteParams params = {};
-        params.from = side.x->data;
-        params.to = to;
-        params.from_dtype = side.x->dtype;
-        params.to_dtype = dtype;
-        params.from_batch_x = side.x->stride[0];
-        params.from_batch_y = side.x->stride[1];
-        params.from_outer = side.outer_stride;
-        params.from_depth = side.depth_stride;
-        params.outer = side.outer;
-        params.depth = p.k;
-        params.row = row;
-        params.parts = parts;
-        std::copy(part, part + kMostParts, params.part);
-        params.count_x = count_x;
-        params.count_y = count_y;
-        if (is_scaled) params.scale = side.scale;
-        if (is_scaled) params.zero = side.zero;
-        const int64_t tiles = ceil_div(row, kRewriteDepth) * ceil_div(side.outer, kRewriteRows) * count_x * count_y;
-        const int64_t most = int64_t{16} * std::max(1, device.properties().compute_units);
-        void *arguments[] = {&params, nullptr};
-        return device.launch(rewrite_kernel(), Dim3{static_cast<uint32_t>(std::min(tiles, most)), 1, 1}, Dim3{kRewriteThreads, 1, 1}, 0,
-                             arguments, stream);
-    }
-};
+enum class Path { kIntegers, kHalves, kBytes, kParts, kFloats };
 
 // All that follows from the problem's types, extents and strides. `a` lies along the rows of what is computed: D, or its transpose.
 struct Cut {
@@ -121,9 +37,11 @@ struct Cut {
     const ProductTile *tile = nullptr;
     int64_t parts = 1, chunks_each = 0;
     bool grouped = false;
-    bool by_family = false;  // Sums of int8 are another family's, in one part.
+    bool by_family = false;  // Sums of int8 are another family's, in one part; products of bytes are.
 
-    Cut(Device &device, const attile_gemm_problem &p);
+    // wherever: as if no operand lay as kernels for 8-bit floats want it.
+    Cut(Device &device, const attile_gemm_problem &p, bool wherever = false);
+    bool takes_bytes(Device &device, const attile_gemm_problem &p, bool wherever);
     bool has_sums() const { return path == Path::kIntegers || path == Path::kHalves; }  // In the workspace, to be finished.
     int64_t sum_batch() const { return m * sum_row; }
     int64_t sum_bytes(const attile_gemm_problem &p) const { return parts * p.batch[0] * p.batch[1] * sum_batch() * 4; }
@@ -159,7 +77,30 @@ Planned<attile_gemm_problem> plan_sums(Device &device, const attile_gemm_problem
     return {};
 }
 
-Cut::Cut(Device &device, const attile_gemm_problem &p) : a(side_a(p)), b(side_b(p)), m(p.m), n(p.n) {
+// Rows of whole bytes along the depth, at addresses that TMA reaches.
+bool has_rows_of_bytes(const attile_gemm_problem &p, const Side &side) {
+    return p.k % 2 == 0 && side.depth_stride == 1 && reinterpret_cast<uintptr_t>(side.x->data) % 16 == 0 && side.outer_stride % 16 == 0 &&
+           side.x->stride[0] % 16 == 0 && side.x->stride[1] % 16 == 0;
+}
+
+bool Cut::takes_bytes(Device &device, const attile_gemm_problem &p, bool wherever) {
+    const bool may_be_fast = (p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0;
+    if (!may_be_fast || p.a.dtype != ATTILE_F8_E4M3 || p.b.dtype != ATTILE_F8_E4M3 || p.k == 0) return false;
+    const auto rewrite = [&](const Side &side) {
+        return !wherever && has_rows_of_bytes(p, side) ? Rewritten() : Rewritten(p, side, ATTILE_F8_E4M3, false);
+    };
+    path = Path::kBytes;
+    by_family = true;
+    new_a = rewrite(a);
+    new_b = rewrite(b);
+    if ((new_a.is_made() || new_b.is_made()) && plan_sums(device, inner(p, nullptr, nullptr, nullptr)).has_plan()) return true;
+    by_family = false;
+    new_a = new_b = {};
+    return false;
+}
+
+Cut::Cut(Device &device, const attile_gemm_problem &p, bool wherever) : a(side_a(p)), b(side_b(p)), m(p.m), n(p.n) {
+    if (takes_bytes(device, p, wherever)) return;
     const bool along_depth = a.is_scaled_along_depth(p.k) || b.is_scaled_along_depth(p.k) || b.zero.data != nullptr;
     const int32_t half = half_type(p);
     const bool has_matrix_units = device.properties().peak_flops_f16 > device.properties().peak_flops_f32;
@@ -227,6 +168,12 @@ attile_gemm_problem Cut::inner(const attile_gemm_problem &p, void *copy_a, void 
     };
     put(new_a, a, copy_a);
     put(new_b, b, copy_b);
+    if (path == Path::kBytes) {  // Rows that are rewritten end with zeros.
+        q.k += q.k % 2;
+        if (p.a_group[1] >= p.k) q.a_group[1] = q.k;
+        if (p.b_group[0] >= p.k) q.b_group[0] = q.k;
+        return q;
+    }
     q.a_scale = q.b_scale = q.b_zero = {};
     q.a_group[0] = q.a_group[1] = q.b_group[0] = q.b_group[1] = 0;
     q.compute = path == Path::kIntegers ? ATTILE_I32 : ATTILE_F32;
@@ -333,7 +280,7 @@ int32_t launch_finish(Device &device, const attile_gemm_problem &p, const Cut &c
 }
 
 const char *name_of(int32_t dtype) {
-    return dtype == ATTILE_F32 ? "f32" : dtype == ATTILE_F16 ? "f16" : dtype == ATTILE_BF16 ? "bf16" : "i8";
+    return dtype == ATTILE_F32 ? "f32" : dtype == ATTILE_F16 ? "f16" : dtype == ATTILE_BF16 ? "bf16" : dtype == ATTILE_I8 ? "i8" : "e4m3";
 }
 
 struct NarrowGemm {
@@ -426,16 +373,26 @@ Planned<attile_gemm_problem> plan_rewritten(Device &device, const attile_gemm_pr
     };
     if (std::max({p.m, p.n, p.k, p.batch[0], p.batch[1]}) > kMostExtent) return refuse();
     const Cut cut(device, p);
-    int64_t workspace = cut.copies();
+    // Addresses that are not known yet may be such that both operands are rewritten.
+    int64_t workspace = cut.copies(), elsewhere = 0;
+    if (p.a.data == nullptr || p.b.data == nullptr) {
+        const Cut other(device, p, true);
+        if (other.path == Path::kBytes) {
+            const attile_gemm_problem bytes = other.inner(p, nullptr, nullptr, nullptr);
+            elsewhere = other.copies() + other.plan(device, bytes).workspace_bytes();
+        }
+    }
     if (cut.path == Path::kIntegers) {
         if (cut.blocks(p) > kMaxGridX) return refuse();
         return Planned<attile_gemm_problem>(NarrowGemm{&p}, workspace + workspace_piece(cut.sum_bytes(p)));
     }
     const attile_gemm_problem inner = cut.inner(p, nullptr, nullptr, nullptr);
+    if (cut.path == Path::kBytes)
+        return Planned<attile_gemm_problem>(NarrowGemm{&p}, std::max(workspace + cut.plan(device, inner).workspace_bytes(), elsewhere));
     const Planned<attile_gemm_problem> planned = plan_step(device, inner, kGemmFamilies);
     if (planned.refusal() != ATTILE_OK) return Planned<attile_gemm_problem>::refused(planned.refusal(), "%s", planned.sentence());
     if (cut.path == Path::kHalves) workspace += workspace_piece(cut.sum_bytes(p));
-    return Planned<attile_gemm_problem>(NarrowGemm{&p}, workspace + step_workspace(device, inner, kGemmFamilies));
+    return Planned<attile_gemm_problem>(NarrowGemm{&p}, std::max(workspace + step_workspace(device, inner, kGemmFamilies), elsewhere));
 }
 
 }  // namespace
