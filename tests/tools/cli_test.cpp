@@ -237,6 +237,18 @@ TEST(ExplainTest, Roofline) {
     }
 }
 
+TEST(ExplainTest, FastAccumulation) {
+    const auto explained = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"explain", "gemm", "64", "64", "64", "--backend", "reference"});
+        return run_attile(more);
+    };
+    const Finished fast = explained({"--dtype", "e4m3", "--b-dtype", "e4m3", "--fast"});
+    ASSERT_EQ(fast.code, 0) << fast.err;
+    EXPECT_PRED_FORMAT2(IsSubstring, "gemm, e4m3 times e4m3, fast accumulation", fast.out);
+    EXPECT_PRED_FORMAT2(IsSubstring, "--fast is for gemm of 8-bit floats both", explained({"--b-dtype", "e4m3", "--fast"}).err);
+    EXPECT_PRED_FORMAT2(IsSubstring, "--dtype e5m2 is for gemm with --b-dtype", explained({"--dtype", "e5m2"}).err);
+}
+
 TEST(ExplainTest, TypesOfKeysAndValues) {
     const std::vector<std::string> decode = {"attention", "1", "8", "1", "64", "--len-k", "1024", "--backend", "reference"};
     const auto explained = [&](std::vector<std::string> more) {
