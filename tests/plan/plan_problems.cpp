@@ -147,6 +147,10 @@ int32_t query_gemm(attile_context *context, Line &line, attile_support *support)
     if (line.has("strided")) {
         for (int64_t &stride : args.a.stride) stride *= 2;
     }
+    if (line.has("blocks")) {  // Scales of 128 numbers of a row of a, and of 128 x 128 of b.
+        args.a_scale = line.tensor(ATTILE_F32, {1, e[1], e[3] / 128});
+        args.b_scale = line.tensor(ATTILE_F32, {1, e[3] / 128, e[2] / 128});
+    }
     if (line.has("c")) {
         args.c = line.tensor(out, {e[0], e[1], e[2]});
         args.beta = 1;

@@ -224,7 +224,9 @@ bool is_possible(const GemmChoice &choice, const GemmPlan &plan) {
     if (choice.splits > 1 && (choice.multicast > 1 || choice.parts > 1 || ceil_div(p.k, kGemmDepth) < 2 * choice.splits)) return false;
     if (choice.multicast == 1) return !choice.shares_a;
     if (choice.shares_a) return tile.columns >= kGemmPiece && (choice.transposed ? p.m : p.n) > tile.columns;
-    return (choice.tile == kGemm128x256 || choice.tile == kGemm64x64 || tile.turned) && (choice.transposed ? p.n : p.m) > tile.rows;
+    const bool may_share_b =
+        choice.tile == kGemm128x256 || choice.tile == kGemm64x64 || tile.turned || plan.source == GemmSource::kFloat8Groups;
+    return may_share_b && (choice.transposed ? p.n : p.m) > tile.rows;
 }
 
 GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
