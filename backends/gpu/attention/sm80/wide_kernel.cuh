@@ -79,29 +79,37 @@ class WideAttentionWarp {
         return bottom.low <= tile * kKeys && top.high >= (tile + 1) * kKeys;
     }
 
-    // Adds the products of a panel's columns to scores.
+    // Adds the products of a panel's columns to scores, of 64 at a time: tensor cores cut off what float32 does not hold of a sum, after
+    // each 16, and one sum of all columns of a wide head would lose too much.
     __device__ __forceinline__ void multiply_scores(int panel, uint32_t keys) {
         renew_thread();
         const int depth = panel * kPanel;
         const uint32_t q = q_ + Depths::at(first_row() + (lane() & 15), lane() >> 4) + depth * 2;
         const uint32_t k = keys + HalfPanelRows::at(group() * kWarpKeys + (lane() & 7) + (lane() >> 4) * 8, lane() >> 3 & 1);
 #pragma unroll
-        for (int i = 0; i < kPanel / 16; ++i) {
-            if (i % 4 == 0 && i > 0 && depth + 16 * i >= a_.p.head_dim) break;
-            uint32_t queries[kRowTiles][4];
+        for (int half = 0; half < 2; ++half) {
+            if (half > 0 && depth + Config::kShape.half >= a_.p.head_dim) break;
+            float sums[kRowTiles][kWarpKeys / 2] = {};
 #pragma unroll
-            for (int t = 0; t < kRowTiles; ++t) load_matrices(queries[t], Depths::step(q, 2 * i) + t * 16 * Depths::kBytes);
+            for (int i = 0; i < 4; ++i) {
+                uint32_t queries[kRowTiles][4];
 #pragma unroll
-            for (int j = 0; j < kWarpKeys / 16; ++j) {
-                uint32_t b[4];
-                load_matrices(b,
-                              HalfPanelRows::step(k, 2 * (i % 4)) + i / 4 * Config::kShape.half_bytes() + j * 16 * HalfPanelRows::kBytes);
+                for (int t = 0; t < kRowTiles; ++t) load_matrices(queries[t], Depths::step(q, 8 * half + 2 * i) + t * 16 * Depths::kBytes);
 #pragma unroll
-                for (int t = 0; t < kRowTiles; ++t) {
-                    multiply<Element>(s_[t] + 8 * j, queries[t], b[0], b[1]);
-                    multiply<Element>(s_[t] + 8 * j + 4, queries[t], b[2], b[3]);
+                for (int j = 0; j < kWarpKeys / 16; ++j) {
+                    uint32_t b[4];
+                    load_matrices(b, HalfPanelRows::step(k, 2 * i) + half * Config::kShape.half_bytes() + j * 16 * HalfPanelRows::kBytes);
+#pragma unroll
+                    for (int t = 0; t < kRowTiles; ++t) {
+                        multiply<Element>(sums[t] + 8 * j, queries[t], b[0], b[1]);
+                        multiply<Element>(sums[t] + 8 * j + 4, queries[t], b[2], b[3]);
+                    }
                 }
             }
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t)
+#pragma unroll
+                for (int x = 0; x < kWarpKeys / 2; ++x) s_[t][x] += sums[t][x];
         }
     }
     __device__ __forceinline__ void load_probabilities() {
