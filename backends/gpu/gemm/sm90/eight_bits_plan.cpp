@@ -31,13 +31,26 @@ bool are_constant(const attile_gemm_problem &p) {
     return is_constant(p.a_scale, p.a_group[1], p.k) && is_constant(p.b_scale, p.b_group[0], p.k);
 }
 
-// Rows along the depth that TMA reaches; scales of batch entries, which may become rows, these do not follow.
+// Rows along the depth that TMA reaches.
 bool is_for_tiles(const attile_gemm_problem &p) {
     const auto is_whole = [](int64_t stride) { return stride % 16 == 0; };
-    const bool has_scales = p.a_scale.dtype != 0 || p.b_scale.dtype != 0;
     return p.k >= 2 && p.k % 2 == 0 && p.a.stride[3] == 1 && p.b.stride[2] == 1 && is_whole(p.a.stride[0]) && is_whole(p.a.stride[1]) &&
-           is_whole(p.a.stride[2]) && is_whole(p.b.stride[0]) && is_whole(p.b.stride[1]) && is_whole(p.b.stride[3]) &&
-           (!has_scales || p.batch[0] * p.batch[1] == 1);
+           is_whole(p.a.stride[2]) && is_whole(p.b.stride[0]) && is_whole(p.b.stride[1]) && is_whole(p.b.stride[3]);
+}
+
+// Batch entries may become rows, which scales do not follow: such products are made one after the other.
+bool are_by_themselves(const attile_gemm_problem &p) {
+    return p.batch[0] * p.batch[1] > 1 && (p.a_scale.dtype != 0 || p.b_scale.dtype != 0);
+}
+attile_gemm_problem entry_of(const attile_gemm_problem &p, int64_t x, int64_t y) {
+    attile_gemm_problem entry = p;
+    entry.batch[0] = entry.batch[1] = 1;
+    for (attile_operand *const of : {&entry.a, &entry.b, &entry.c, &entry.d, &entry.bias, &entry.a_scale, &entry.b_scale}) {
+        if (of->data != nullptr)
+            of->data = static_cast<char *>(of->data) + (x * of->stride[0] + y * of->stride[1]) * ((of->dtype & 0xff) / 8);
+        of->stride[0] = of->stride[1] = 0;
+    }
+    return entry;
 }
 
 // Can a kernel follow the scales along the depth, a stage at a time, by offsets of 32 bits?
@@ -84,14 +97,20 @@ TileScales scales_of_tile(const attile_gemm_problem &p, bool swapped) {
     return of;
 }
 
+GemmPlan plan_of(const DeviceProperties &properties, const attile_gemm_problem &p, bool swapped) {
+    GemmPlan plan = gemm_plan(properties, of_pairs(p), source_of(p));
+    plan.column_scales = swapped ? p.a_scale.dtype != 0 && p.a_group[0] == 1 : p.b_scale.dtype != 0 && p.b_group[1] == 1;
+    return plan;
+}
+
 struct EightBitsGemm {
     const attile_gemm_problem *problem;
-    GemmPlan plan;
+    GemmPlan plan;  // Of the first entry where entries are by themselves.
     bool swapped;
 
     int32_t describe(Device &device, attile_support &support) const {
-        const attile_gemm_problem pairs = of_pairs(*problem);
-        const int32_t status = describe_tiles(device, pairs, plan, support);
+        const bool is_first = are_by_themselves(*problem);
+        const int32_t status = describe_tiles(device, of_pairs(is_first ? entry_of(*problem, 0, 0) : *problem), plan, support);
         gemm_work(*problem, support);
         support.tile_k = 2 * kGemmDepth;
         return status;
@@ -102,7 +121,15 @@ struct EightBitsGemm {
     }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         const attile_gemm_problem &p = *problem;
-        return launch_tiles(device, plan, of_pairs(p).a.dtype, scales_of_tile(p, swapped), workspace, stream);
+        const int32_t dtype = of_pairs(p).a.dtype;
+        if (!are_by_themselves(p)) return launch_tiles(device, plan, dtype, scales_of_tile(p, swapped), workspace, stream);
+        int32_t status = ATTILE_OK;
+        for (int64_t entry = 0; entry < p.batch[0] * p.batch[1] && status == ATTILE_OK; ++entry) {
+            const attile_gemm_problem one = entry_of(p, entry / p.batch[1], entry % p.batch[1]);
+            Workspace same = workspace;  // Launches follow each other.
+            status = launch_tiles(device, plan_of(device.properties(), one, swapped), dtype, scales_of_tile(one, swapped), same, stream);
+        }
+        return status;
     }
 };
 
@@ -112,11 +139,13 @@ Planned<attile_gemm_problem> plan_gemm_eight_bits(Device &device, const attile_g
     // Declined without a word: the plans for numbers of 8 bits come back for sums, by these kernels after all.
     const GemmSource source = source_of(p);
     if (source == GemmSource::kHalves || !is_for_tiles(p)) return {};
-    const attile_gemm_problem pairs = of_pairs(p);
-    GemmPlan plan = gemm_plan(device.properties(), pairs, source);
+    // Exact sums may as well be scaled elsewhere.
+    const bool by_themselves = are_by_themselves(p);
+    if (by_themselves && source == GemmSource::kInt8) return {};
+    const attile_gemm_problem first = by_themselves ? entry_of(p, 0, 0) : p;
+    const bool swapped = is_swapped(of_pairs(first));
+    const GemmPlan plan = plan_of(device.properties(), first, swapped);
     if (plan.declined[0] != '\0' || plan.pack_a || plan.pack_b) return {};
-    const bool swapped = is_swapped(pairs);
-    plan.column_scales = swapped ? p.a_scale.dtype != 0 && p.a_group[0] == 1 : p.b_scale.dtype != 0 && p.b_group[1] == 1;
     return Planned<attile_gemm_problem>(EightBitsGemm{&p, plan, swapped}, plan.workspace_bytes);
 }
 
