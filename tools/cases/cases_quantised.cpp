@@ -204,6 +204,14 @@ void add_fast_sums(std::vector<Case> &list, const Types &types) {
     c.pattern = GemmPattern::kSpecial;
     give_scales(c, types, 0, 1, 1);
     add_fast("nan_and_infinity", c);
+    c = rows_along_depth(40, 24, 96);
+    c.batch = {2, 3};
+    give_scales(c, types, 0, 1, 1);
+    c.a_scales.form = c.b_scales.form = BatchForm::kFull;
+    c.beta = 0.5;
+    c.bias_axis = ATTILE_BIAS_ROWS;
+    c.flags |= ATTILE_FLAG_BATCH_INVARIANT;
+    add_fast("batch_of_scales", c);
     if (types.a != ATTILE_F8_E4M3) return;
     // Scales along the depth: of each column, of 128 of them, and of one operand alone; an even number of groups, an odd one, and parts.
     c = rows_along_depth(150, 264, 256);
@@ -230,6 +238,11 @@ void add_fast_sums(std::vector<Case> &list, const Types &types) {
     give_scales(c, types, 128, 1, 128);
     c.a_scales.layout = fortran;
     add_fast("groups_deep", c);
+    c = rows_along_depth(30, 128, 256);
+    c.batch = {2};
+    give_scales(c, types, 128, 1, 128);
+    c.a_scales.form = BatchForm::kFull;
+    add_fast("groups_batch", c);
     c = rows_along_depth(256, 130, 256);
     give_scales(c, types, 128, 128, 0);
     add_fast("groups_of_rows", c);
