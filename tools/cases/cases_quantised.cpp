@@ -151,7 +151,7 @@ void add_fast_sums(std::vector<Case> &list, const Types &types) {
     struct Shape {
         std::int64_t m, n, k;
     };
-    for (const Shape s : {Shape{1, 40, 64}, {7, 130, 160}, {129, 66, 16}, {70, 150, 640}, {140, 264, 144}, {200, 300, 1056}}) {
+    for (const Shape s : {Shape{1, 40, 64}, {7, 130, 160}, {129, 66, 16}, {70, 150, 640}, {140, 264, 144}, {200, 300, 272}}) {
         const std::string size = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
         GemmCase c = rows_along_depth(s.m, s.n, s.k);
         add_fast(size, c);
@@ -161,9 +161,8 @@ void add_fast_sums(std::vector<Case> &list, const Types &types) {
     GemmCase c = rows_along_depth(128, 128, 128);
     give_scales(c, types, 0, 0, 128);
     add_fast("scales_of_all_and_of_128_columns", c);
-    c.b_scales.given = false;
+    c = rows_along_depth(40, 50, 2048);
     c.pattern = GemmPattern::kPositive;
-    c.k = 2048;
     add_fast("positive_deep", c);
     c = rows_along_depth(40, 72, 4160);  // Deep enough to be cut into parts.
     give_scales(c, types, 0, 1, 1);
