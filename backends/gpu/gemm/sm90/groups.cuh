@@ -105,7 +105,6 @@ __device__ __forceinline__ void gemm_sum_groups(Products &products, Scales &scal
         products.start_group(even);
         between();
         products.start_group(odd);
-
         add(even, kOne);
         add(odd, kNone);
     }
