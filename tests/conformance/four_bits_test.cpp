@@ -151,6 +151,26 @@ TEST_F(FourBits, ShapesAndLayouts) {
     });
 }
 
+// Depths of many pieces for each of the warps that share them, and columns that fill a large device.
+TEST_F(FourBits, FewRowsOfManyWeights) {
+    on_every_backend([](attile_context *context) {
+        const struct { std::int64_t m, n, k; } shapes[] = {{5, 70, 4224}, {12, 40, 4224}, {3, 8200, 96}, {9, 8200, 96}};
+        for (const auto &s : shapes)
+            for (const std::int64_t group : {32, 64, 128}) {
+                if (s.k % group != 0) continue;
+                FourBitProduct c = {s.m, s.n, s.k};
+                c.group = group;
+                c.dtype = c.out_dtype = ATTILE_BF16;
+                expect_close(context, c);
+                c.is_signed = false;
+                c.has_zeros = true;
+                c.dtype = ATTILE_F16;
+                c.out_dtype = ATTILE_F32;
+                expect_close(context, c);
+            }
+    });
+}
+
 TEST_F(FourBits, AtRandom) {
     on_every_backend([](attile_context *context) {
         for (std::uint64_t seed = 1; seed <= 120; ++seed) {

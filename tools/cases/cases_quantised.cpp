@@ -62,6 +62,21 @@ void add_paths(std::vector<Case> &list, const Types &types) {
         c.b_scales.layout = fortran;
         add(list, size + "_b_by_columns_groups", types, c);
     }
+    if (!is_quantised(types.a)) {
+        // Few rows, depths of many pieces for each of the warps that share them, and columns that fill a large device.
+        GemmCase c = gemm_of(5, 70, 4192);
+        c.b_layout = c.b_scales.layout = fortran;
+        give_scales(c, types, 32, 1, 1);
+        add(list, "few_deep_groups", types, c);
+        c = gemm_of(12, 40, 4192);
+        c.b_layout = fortran;
+        give_scales(c, types, 0, 1, 1);
+        add(list, "few_deep", types, c);
+        c = gemm_of(9, 8200, 96);
+        c.b_layout = fortran;
+        give_scales(c, types, 0, 1, 1);
+        add(list, "few_wide", types, c);
+    }
     add(list, "odd", types, gemm_of(5, 37, 67));
     add(list, "odd_deep", types, gemm_of(13, 40, 2307));
     add(list, "k_0", types, gemm_of(5, 6, 0));

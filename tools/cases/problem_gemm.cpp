@@ -43,11 +43,15 @@ T activate(std::int32_t activation, T x) {
 }
 
 // A sum of 8-bit floats' products as Hopper's tensor cores make it: 32 at a time and the sum before them, each cut off at 2^-13 of the
-// power of two of the largest, as is the result.
+// largest power of two, as is the result. A product's power of two is that of its factors' exponents, of which subnormal numbers have the
+// least.
 class DroppedSum {
   public:
-    void add(double product) {
-        some_[count_++] = product;
+    DroppedSum(std::int32_t type_a, std::int32_t type_b) : least_a_(least_exponent(type_a)), least_b_(least_exponent(type_b)) {}
+    void add(double a, double b) {
+        if (a != 0 && b != 0 && std::isfinite(a) && std::isfinite(b))
+            exponent_ = std::max(exponent_, std::max(std::ilogb(a), least_a_) + std::max(std::ilogb(b), least_b_));
+        some_[count_++] = a * b;
         if (count_ == kAtOnce) join();
     }
     double value() {
@@ -56,11 +60,12 @@ class DroppedSum {
     }
 
   private:
-    static constexpr int kAtOnce = 33;
+    static constexpr int kAtOnce = 33, kNone = -1000;
+    static int least_exponent(std::int32_t type) { return type == ATTILE_F8_E4M3 ? -6 : -14; }
     void join() {
-        double largest = 0, sum = 0;
-        for (int i = 0; i < count_; ++i) largest = std::max(largest, std::fabs(some_[i]));
-        const double unit = std::ldexp(1.0, (largest > 0 && std::isfinite(largest) ? std::ilogb(largest) : -1000) - 13);
+        double sum = 0;
+        if (some_[0] != 0 && std::isfinite(some_[0])) exponent_ = std::max(exponent_, std::ilogb(some_[0]));
+        const double unit = std::ldexp(1.0, exponent_ - 13);
         for (int i = 0; i < count_; ++i) sum += std::isfinite(some_[i]) ? std::trunc(some_[i] / unit) * unit : some_[i];
         if (sum != 0 && std::isfinite(sum)) {
             const double last = std::ldexp(1.0, std::ilogb(sum) - 13);
@@ -68,9 +73,11 @@ class DroppedSum {
         }
         some_[0] = sum;
         count_ = 1;
+        exponent_ = kNone;
     }
+    const int least_a_, least_b_;
     double some_[kAtOnce] = {};  // The first is the sum.
-    int count_ = 1;
+    int count_ = 1, exponent_ = kNone;
 };
 
 class GemmCall final : public Call {
@@ -306,8 +313,8 @@ class GemmProblem final : public Problem {
             if (scales->given && scales->depth != 0) depth = std::min(depth, scales->depth);
         float total = 0;
         for (std::int64_t first = 0; first < c_.k; first += depth) {
-            DroppedSum sum;
-            for (std::int64_t k = first; k < std::min(first + depth, c_.k); ++k) sum.add(a[k] * b[k * c_.n]);
+            DroppedSum sum(c_.dtype, c_.type_of_b());
+            for (std::int64_t k = first; k < std::min(first + depth, c_.k); ++k) sum.add(a[k], b[k * c_.n]);
             total += static_cast<float>(sum.value()) * static_cast<float>(factor(c_.a_scales, a_scales_, c_.m, true, entry_a, m, first)) *
                      static_cast<float>(factor(c_.b_scales, b_scales_, c_.n, false, entry_b, n, first));
         }
