@@ -268,7 +268,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(32 * kFewNarrowWarps, 1) gemm_few_narrow(co
     const int64_t first_column = static_cast<int64_t>(block_n) * block_columns;
     FewNarrowWarp<C> own(p, mma::shared_address(block_shared), batch_x, batch_y, first_column);
     typename FewNarrowWarp<C>::Sums total = {};
-    await_kernel_ahead();
+    // The kernel behind starts when blocks end: earlier, its own would take the places of this one unevenly.
+    await_kernel_ahead_alone();
 #pragma unroll
     for (int i = 0; i + 1 < C::kStages; ++i) own.copy(i);
     int stage = 0, free_stage = C::kStages - 1;
