@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Few rows of A of f16 or bf16 times B of 8 or 4 bits in rows along the depth, by mma.sync. D is computed transposed: an mma's 16 rows are
-// columns of D, and its eight columns are rows of A. The order of its depth is free as long as both operands agree on it, so a lane copies
-// runs of a row of each into shared memory by cp.async, reads back what it copied itself, and widens it in registers.
+// columns of D, and its eight columns are rows of A. The order of its depth is free as long as both operands agree on it: a lane multiplies
+// 16 contiguous bytes of a column, or 8 or 4 where scales change within those. They come to shared memory by cp.async, and are widened in
+// registers.
 //
-// Tile: 32 columns by 8 or 16 rows; a warp takes every so many steps of four runs of depth, and the block's warps' sums meet in shared
-// memory, in a fixed order. Numbering: lane 4 g + c has columns g, g + 8, g + 16 and g + 24 of B, rows g and g + 8 of A, and run c of a
-// step. Where scales change along the depth, a step's sums are scaled and added to others.
-// Shared memory of a warp: three stages of both operands and scales, up to 19 KB. Bound: memory. Record: docs/kernels/gemm-narrow.md.
+// Tile: 32 columns by 8 or 16 rows of a warp, or of two warps side by side; the block's other warps share the depth, 64 bytes of a column
+// at a time, and their sums meet in shared memory, in a fixed order. Numbering: lane 4 g + c has columns g, g + 8, g + 16 and g + 24 of B,
+// rows g and g + 8 of A, and run c of a part of a step, whose sums are scaled and added to the others. Shared memory of a warp: three or
+// four stages of both operands and factors, 13 to 21 KB. Bound: memory. Record: docs/kernels/gemm-narrow.md.
 #pragma once
 
 #include <type_traits>
