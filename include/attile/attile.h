@@ -395,7 +395,7 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * device, threads, batch, layout or strides. Activations are none and relu: the others are not the same bits everywhere.
  *
  * **Fast accumulation** (since 1.1) ATTILE_FLAG_FAST_ACCUMULATION permits a backend to sum products of 8-bit floats both as a tensor core
- * does that drops bits: each addition may cut both addends off below 2^-13 of the largest magnitude among the products and partial sums
+ * does that drops bits: each addition may cut both addends off below 2^-13 of the largest power of two among the products and partial sums
  * that it adds. Scales, alpha, C, bias and activation are as without the flag. It obliges to nothing: a backend that has no such sums, and
  * products of all other types, exact ones among them, take no notice of it. The bound on the error is in the page on numerics.
  *

@@ -74,37 +74,21 @@ struct FewRows {
         const attile_gemm_problem &p = *problem;
         const Cut cut(device.properties(), p);
         FewRowsParams params = {};
+        set_few_rows(params, p);
         params.a = p.a.data;
         params.b = p.b.data;
         params.a_batch_x = p.a.stride[0];
         params.a_batch_y = p.a.stride[1];
         params.a_row = p.a.stride[2];
         params.a_depth = p.a.stride[3];
-        const auto bytes = [&](int64_t elements) { return elements * bits_of(p.b.dtype) / 8; };
-        params.b_batch_x = bytes(p.b.stride[0]);
-        params.b_batch_y = bytes(p.b.stride[1]);
-        params.b_row = bytes(p.b.stride[3]);
-        params.m = p.m;
-        params.n = p.n;
-        params.k = p.k;
-        if (p.beta != 0) params.c = output_of(p.c);
-        params.d = output_of(p.d);
-        params.bias = output_of(p.bias);
-        params.alpha = static_cast<float>(p.alpha);
-        params.beta = static_cast<float>(p.beta);
         params.a_dtype = p.a.dtype;
         const auto in_quads = [](int64_t stride) { return stride % 4 == 0; };
         params.a_quads = p.a.stride[3] == 1 && in_quads(p.a.stride[0]) && in_quads(p.a.stride[1]) && in_quads(p.a.stride[2]) &&
                                  reinterpret_cast<uintptr_t>(p.a.data) % static_cast<uintptr_t>(bits_of(p.a.dtype) / 2) == 0
                              ? 1
                              : 0;
-        params.activation = p.activation;
         params.warps_k = cut.warps_k;
         params.blocks_n = Divider(cut.blocks_n);
-        params.batch_y = Divider(p.batch[1]);
-        params.scale = scales_of(p.b_scale, 3, 2, p.b_group[1], p.b_group[0]);
-        params.zero = scales_of(p.b_zero, 3, 2, p.b_group[1], p.b_group[0]);
-        params.by_group = params.scale.data != nullptr && (params.scale.depth_group.divisor < p.k || params.zero.data != nullptr) ? 1 : 0;
         void *arguments[] = {&params, nullptr};
         return device.launch(cut.kernel.kernel, Dim3{static_cast<uint32_t>(cut.blocks), 1, 1}, Dim3{kFewThreads, 1, 1}, 0, arguments,
                              stream);

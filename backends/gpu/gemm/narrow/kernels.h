@@ -81,7 +81,7 @@ struct FewRowsParams {
     int32_t a_dtype, a_quads;  // Of A whether four of a row can be read at a time.
     int32_t activation;
     int32_t warps_k;   // That share a depth: 1, 2, 4 or 8.
-    int32_t by_group;  // BlockScales change along the depth.
+    int32_t by_group;  // Scales change along the depth.
     Divider blocks_n, batch_y;
     BlockScales scale, zero;
 };

@@ -77,31 +77,14 @@ struct FewNarrowGemm {
     int32_t launch(Device &device, Workspace &, Stream stream) const {
         const attile_gemm_problem &p = *problem;
         FewNarrowParams params = {};
+        set_few_rows(params, p);
         params.a = static_cast<const char *>(p.a.data);
         params.b = static_cast<const char *>(p.b.data);
         params.a_batch_x = p.a.stride[0] * 2;
         params.a_batch_y = p.a.stride[1] * 2;
         params.a_row = p.a.stride[2] * 2;
-        const auto bytes = [&](int64_t elements) { return elements * bits_of(p.b.dtype) / 8; };
-        params.b_batch_x = bytes(p.b.stride[0]);
-        params.b_batch_y = bytes(p.b.stride[1]);
-        params.b_row = bytes(p.b.stride[3]);
-        params.m = p.m;
-        params.n = p.n;
-        params.k = p.k;
-        if (p.beta != 0) params.c = output_of(p.c);
-        params.d = output_of(p.d);
-        params.bias = output_of(p.bias);
-        params.alpha = static_cast<float>(p.alpha);
-        params.beta = static_cast<float>(p.beta);
-        params.activation = p.activation;
         params.groups = groups;
         params.blocks_n = Divider(blocks_n);
-        params.batch_y = Divider(p.batch[1]);
-        params.scale = scales_of(p.b_scale, 3, 2, p.b_group[1], p.b_group[0]);
-        params.zero = scales_of(p.b_zero, 3, 2, p.b_group[1], p.b_group[0]);
-        params.by_group = params.scale.data != nullptr && params.scale.depth_group.divisor < p.k ? 1 : 0;
-        if (params.zero.data != nullptr) params.by_group = 1;
         void *arguments[] = {&params, nullptr};
         return device.launch_early(kernel.kernel, Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{static_cast<uint32_t>(32 * warps), 1, 1},
                                    shared(), arguments, stream);
