@@ -28,7 +28,7 @@ int32_t prepare(const Call &call, const attile_attention_args *args, attile_atte
 
 int32_t read_attention(const Call &call, const attile_attention_args *args, attile_attention_args *full, attile_attention_problem *problem,
                        bool *nothing_to_do) {
-    ATTILE_TRY(read_args(call.operation, "args", kAttentionFirstSize, kAttentionFlags, args, full));
+    ATTILE_TRY(read_args(call.operation, "args", kAttentionFirstSize, kForwardFlags, args, full));
     attile_launch launch;
     ATTILE_TRY(make_launch(call, full->stream, full->workspace, full->workspace_bytes, full->flags, &launch));
     AttentionViews views;

@@ -78,9 +78,9 @@ int32_t check_layout(const Call &call, const attile_attention_args &args) {
     return ATTILE_OK;
 }
 
-// The scales of k or v by themselves.
-int32_t check_cache_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &numbers, AttentionPass pass,
-                          View *view) {
+// The scales of q, k or v by themselves.
+int32_t check_number_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &numbers, AttentionPass pass,
+                           View *view) {
     if (is_absent(tensor)) return ATTILE_OK;
     if (pass == AttentionPass::kBackward) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s%s is given; expected it absent, since gradients are of one type without scales",
@@ -96,12 +96,12 @@ int32_t check_cache_scale(const Call &call, const char *name, const attile_tenso
 // Each tensor by itself.
 int32_t check_operands(const Call &call, const attile_attention_args &args, AttentionPass pass, AttentionViews *views) {
     const bool writes = pass == AttentionPass::kForward;
-    ATTILE_TRY(check_tensor(call, "q", args.q, {kFloats, 4, 4}, &views->q));
+    ATTILE_TRY(check_tensor(call, "q", args.q, {writes ? kFloats | kNarrow : kFloats, 4, 4}, &views->q));
     const DtypeSet type = dtype_bit(args.q.dtype);
-    const DtypeSet wide = type | kF32;                      // of f64 inputs f64 or f32
-    const DtypeSet statistic = type == kF64 ? kF64 : kF32;  // of lse
-    const DtypeSet parameter = type == kF64 ? wide : kF32;  // of slopes and sinks
-    const bool of_several_types = type != kF64 && writes;   // Gradients are of one type.
+    const DtypeSet wide = (type & kNarrow) != 0 ? kF32 | kF16 | kBf16 : type | kF32;  // Of f64 inputs f64 or f32.
+    const DtypeSet statistic = type == kF64 ? kF64 : kF32;                            // of lse
+    const DtypeSet parameter = type == kF64 ? wide : kF32;                            // of slopes and sinks
+    const bool of_several_types = type != kF64 && writes;                             // Gradients are of one type.
     const DtypeSet cached = of_several_types ? kF32 | kF16 | kBf16 | kNarrow : type;
     ATTILE_TRY(check_tensor(call, "k", args.k, {cached, 4, 4}, &views->k));
     ATTILE_TRY(check_tensor(call, "v", args.v, {cached, 4, 4}, &views->v));
@@ -123,8 +123,9 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     ATTILE_TRY(check_optional(call, "causal_offset", args.causal_offset, {kI32, 1, 1}, &views->causal_offset));
     ATTILE_TRY(check_optional(call, "block_mask", args.block_mask, {kU8 | kBool, 1, 4}, &views->block_mask));
     ATTILE_TRY(check_optional(call, "tree_mask", args.tree_mask, {kU8 | kBool, 1, 4}, &views->tree_mask));
-    ATTILE_TRY(check_cache_scale(call, "k_scale", args.k_scale, views->k, pass, &views->k_scale));
-    return check_cache_scale(call, "v_scale", args.v_scale, views->v, pass, &views->v_scale);
+    ATTILE_TRY(check_number_scale(call, "q_scale", args.q_scale, views->q, pass, &views->q_scale));
+    ATTILE_TRY(check_number_scale(call, "k_scale", args.k_scale, views->k, pass, &views->k_scale));
+    return check_number_scale(call, "v_scale", args.v_scale, views->v, pass, &views->v_scale);
 }
 
 // Batch and lengths from the shapes that define them.
@@ -189,7 +190,7 @@ int32_t check_main_shapes(const Call &call, const AttentionViews &views, const L
     return check_extent(call, lse, 2, "len_q", q.shape(2), "q.shape[2] (len_q)");
 }
 
-// The scales of k or v beside it.
+// The scales of q, k or v beside it.
 int32_t check_scale_shape(const Call &call, const View &scale, const View &numbers, int64_t *group) {
     if (!scale.present()) return ATTILE_OK;
     const int32_t last = scale.rank() - 1;
@@ -289,6 +290,7 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
     ATTILE_TRY(measure(call, args, *views, &lengths));
     ATTILE_TRY(check_main_shapes(call, *views, lengths));
     ATTILE_TRY(check_extra_shapes(call, *views, lengths));
+    ATTILE_TRY(check_scale_shape(call, views->q_scale, views->q, &problem->q_group));
     ATTILE_TRY(check_scale_shape(call, views->k_scale, views->k, &problem->k_group));
     ATTILE_TRY(check_scale_shape(call, views->v_scale, views->v, &problem->v_group));
 
@@ -305,6 +307,7 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
     problem->v = make_aligned_operand(views->v);
     problem->o = make_aligned_operand(views->o);
     problem->lse = make_operand(views->lse, 0, 1, 2);
+    problem->q_scale = make_aligned_operand(views->q_scale);
     problem->k_scale = make_aligned_operand(views->k_scale);
     problem->v_scale = make_aligned_operand(views->v_scale);
     // Without a dimension every score is 0 whatever the scale.

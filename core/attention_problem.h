@@ -13,11 +13,12 @@ namespace attile::core {
 
 inline constexpr uint32_t kAttentionFirstSize = ATTILE_SIZE_UP_TO(attile_attention_args, block_table);
 inline constexpr uint32_t kAttentionFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_ALLOW_SPLIT_TF32;
+inline constexpr uint32_t kForwardFlags = kAttentionFlags | ATTILE_FLAG_FAST_ACCUMULATION;
 
 // Every tensor of a forward call.
 struct AttentionViews {
     View q, k, v, o, lse, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset,
-        block_mask, tree_mask, k_scale, v_scale;
+        block_mask, tree_mask, k_scale, v_scale, q_scale;
 };
 
 // Whether o and lse are written, or read as backward does.
@@ -45,11 +46,13 @@ int32_t check_version(const Call &call, const Context *context, const Interface 
                               : dlse.dtype != 0                  ? "dlse"
                               : rows_alone_packed                ? "cu_len_q without cu_len_k"
                                                                  : nullptr;
-    const bool of_several_types = problem.k.dtype != problem.q.dtype || problem.v.dtype != problem.q.dtype ||
+    const bool of_several_types = (dtype_bit(problem.q.dtype) & kNarrow) != 0 || problem.k.dtype != problem.q.dtype ||
+                                  problem.v.dtype != problem.q.dtype ||
                                   (problem.bias.dtype != 0 && problem.bias.dtype != problem.q.dtype && problem.bias.dtype != ATTILE_F32);
     if (of_several_types && interface != nullptr && interface->version < 2) {
-        return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: the backend '%s' is too old to know k, v or bias of other types than q",
-                    call.operation, context->backend_name);
+        return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE,
+                    "%s: the backend '%s' is too old to know q of 8 bits, or k, v or bias of other types than q", call.operation,
+                    context->backend_name);
     }
     if (newer == nullptr || interface == nullptr || interface->version >= 2) return ATTILE_OK;
     return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: the backend '%s' is too old to know %s", call.operation, context->backend_name,
@@ -57,7 +60,7 @@ int32_t check_version(const Call &call, const Context *context, const Interface 
 }
 
 // What is only read by a forward call: all but o and lse.
-inline constexpr int32_t kAttentionInputs = 17;
+inline constexpr int32_t kAttentionInputs = 18;
 inline void list_attention_inputs(const AttentionViews &views, const View *inputs[kAttentionInputs]) {
     const View *list[kAttentionInputs] = {&views.q,
                                           &views.k,
@@ -75,7 +78,8 @@ inline void list_attention_inputs(const AttentionViews &views, const View *input
                                           &views.block_mask,
                                           &views.tree_mask,
                                           &views.k_scale,
-                                          &views.v_scale};
+                                          &views.v_scale,
+                                          &views.q_scale};
     for (int32_t i = 0; i < kAttentionInputs; ++i) inputs[i] = list[i];
 }
 

@@ -77,7 +77,8 @@ struct Attention {
         {"block_mask", &Args::block_mask, &Problem::block_mask, &Pointers::block_mask},
         {"tree_mask", &Args::tree_mask, &Problem::tree_mask, &Pointers::tree_mask},
         {"k_scale", &Args::k_scale, &Problem::k_scale, &Pointers::k_scale},
-        {"v_scale", &Args::v_scale, &Problem::v_scale, &Pointers::v_scale}};
+        {"v_scale", &Args::v_scale, &Problem::v_scale, &Pointers::v_scale},
+        {"q_scale", &Args::q_scale, &Problem::q_scale, &Pointers::q_scale}};
     static const attile_attention_interface *interface(const Context &context) { return context.interfaces.attention; }
     static int32_t call(attile_context *context, const Args &args) { return attile_attention(context, &args); }
     static int32_t read(const Call &call, const Args *args, Args *full, Problem *problem, bool *nothing_to_do) {

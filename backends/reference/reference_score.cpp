@@ -85,7 +85,8 @@ Score score(const attile_attention_problem *p, const Entry &entry, std::int64_t 
 
     const std::int64_t g = kv_head(p, h);
     const Row key = scaled_row_of(p->k, p->k_scale, p->k_group, axis0, g, axis2);
-    const double product = dot(row_of(p->q, entry.b, h, entry.q_start + i), key, p->head_dim);
+    const Row query = scaled_row_of(p->q, p->q_scale, p->q_group, entry.b, h, entry.q_start + i);
+    const double product = dot(query, key, p->head_dim);
     Score s = {p->scale * product, 1};
     if (p->softcap != 0) {
         const double t = std::tanh(s.value / p->softcap);
@@ -116,15 +117,16 @@ double attention_bytes(const attile_attention_problem *p) {
     const double rows = static_cast<double>(p->heads_q) * static_cast<double>(p->total_q) * (packed_q ? 1 : static_cast<double>(p->batch));
     const double keys = static_cast<double>(p->heads_kv) * static_cast<double>(p->total_k) * (packed_k ? 1 : static_cast<double>(p->batch));
     const double d = static_cast<double>(p->head_dim), dv = static_cast<double>(p->head_dim_v);
-    const auto scales = [&](const attile_operand &x, double width, std::int64_t group) {
+    const auto scales = [&](const attile_operand &x, std::int64_t heads, std::int64_t tokens, double width, std::int64_t group) {
         double count = x.stride[3] != 0 ? width / static_cast<double>(group) : 1;
         if (x.stride[0] != 0) count *= static_cast<double>(p->batch);
-        if (x.stride[1] != 0) count *= static_cast<double>(p->heads_kv);
-        if (x.stride[2] != 0) count *= static_cast<double>(p->total_k);
+        if (x.stride[1] != 0) count *= static_cast<double>(heads);
+        if (x.stride[2] != 0) count *= static_cast<double>(tokens);
         return count * bytes_of(x);
     };
     return rows * (d * bytes_of(p->q) + dv * bytes_of(p->o) + bytes_of(p->lse)) + keys * (d * bytes_of(p->k) + dv * bytes_of(p->v)) +
-           scales(p->k_scale, d, p->k_group) + scales(p->v_scale, dv, p->v_group);
+           scales(p->q_scale, p->heads_q, p->total_q, d, p->q_group) + scales(p->k_scale, p->heads_kv, p->total_k, d, p->k_group) +
+           scales(p->v_scale, p->heads_kv, p->total_k, dv, p->v_group);
 }
 
 }  // namespace attile::reference

@@ -242,6 +242,8 @@ typedef struct attile_attention_problem {
     attile_operand v_scale;       /**< Likewise of v, d / v_group. Version 2. */
     int64_t k_group;              /**< Neighbours along d that share a scale, at least 1 beside k_scale. Version 2. */
     int64_t v_group;              /**< Likewise. Version 2. */
+    attile_operand q_scale;       /**< Likewise of q, axes b, h, i, d / q_group. Version 2. */
+    int64_t q_group;              /**< Likewise. Version 2. */
 } attile_attention_problem;
 
 /** Attention forward. */

@@ -177,7 +177,7 @@ void AttentionData::draw_pages() {
 }
 
 void AttentionData::apply_pattern() {
-    const auto type_of = [&](const Values &x) { return &x == &k ? c.type_of(c.k_storage) : &x == &v ? c.type_of(c.v_storage) : c.dtype; };
+    const auto type_of = [&](const Values &x) { return c.type_of(&x == &k ? c.k_storage : &x == &v ? c.v_storage : c.q_storage); };
     const auto each = [&](Values &values, auto f) {  // f(value, position along the third axis)
         const std::int64_t dim = values.shape[3], len = values.shape[2];
         for (std::size_t at = 0; at < values.at.size(); ++at)
@@ -410,9 +410,10 @@ void AttentionData::poison() {
     // A used row is used along the whole of its last axis.
     for (Values *used : {&q_used, &k_used, &v_used})
         if (used->shape[3] > 0) make_constant(*used, 8);
+    scale_numbers(c.q_storage, q_used, &q, &q_numbers, &q_scale);
+    scale_numbers(c.k_storage, k_used, &k, &k_numbers, &k_scale);
+    scale_numbers(c.v_storage, v_used, &v, &v_numbers, &v_scale);
     poison_unused(q, q_used, c.q_layout.broadcast);
-    scale_cache(c.k_storage, k_used, &k, &k_numbers, &k_scale);
-    scale_cache(c.v_storage, v_used, &v, &v_numbers, &v_scale);
     poison_unused(k, k_used, c.k_layout.broadcast);
     poison_unused(v, v_used, c.v_layout.broadcast);
     if (bias.shape.empty()) return;

@@ -36,8 +36,9 @@ struct AttentionData {
     std::int64_t max_len_q = 0, max_len_k = 0;  ///< extents of bias's last two axes
     std::int64_t total_q = 0, total_k = 0;      ///< extents of q's and k's third axis
     std::int64_t max_pages = 0, pages = 0;
-    Values q, k, v;                                              ///< k and v times their scales
-    Values k_numbers, v_numbers, k_scale, v_scale;               ///< as stored; empty shape where k and v are, or no scales
+    Values q, k, v;                                              ///< times their scales
+    Values q_numbers, k_numbers, v_numbers;                      ///< as stored, of 8 bits; else of empty shape
+    Values q_scale, k_scale, v_scale;                            ///< of empty shape where there are none
     Values bias, allowed, block_mask, tree_mask, slopes, sinks;  ///< empty shape where absent
     Values key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset;
 
@@ -53,7 +54,7 @@ struct AttentionData {
     void draw_block_mask();
     void draw_tree_mask();
     void draw_scale(const CacheStorage &storage, const Values &numbers, Values *scale);
-    void scale_cache(const CacheStorage &storage, const Values &used, Values *values, Values *numbers, Values *scale);
+    void scale_numbers(const CacheStorage &storage, const Values &used, Values *values, Values *numbers, Values *scale);
     void poison();
     Values drawn(std::vector<std::int64_t> shape, std::int32_t dtype, double factor = 1);
 

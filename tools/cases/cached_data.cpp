@@ -12,14 +12,16 @@ namespace attile::test {
 std::vector<std::int64_t> AttentionData::q_shape(std::int64_t dim) const { return {c.packed_q ? 1 : c.batch, c.heads_q, total_q, dim}; }
 
 void AttentionData::draw_values() {
-    q = drawn(q_shape(c.head_dim), c.dtype);
+    const auto factor = [](std::int32_t dtype) { return dtype == ATTILE_I8 ? 40 : 1; };
+    q = drawn(q_shape(c.head_dim), c.type_of(c.q_storage), factor(c.type_of(c.q_storage)));
     const std::int64_t entries = c.page_size != 0 ? pages : c.packed_k ? 1 : c.batch;
     const auto drawn_as = [&](const CacheStorage &storage, std::int64_t width) {
         const std::int32_t dtype = c.type_of(storage);
-        return drawn({entries, c.heads_kv, total_k, width}, dtype, dtype == ATTILE_I8 ? 40 : 1);
+        return drawn({entries, c.heads_kv, total_k, width}, dtype, factor(dtype));
     };
     k = drawn_as(c.k_storage, c.head_dim);
     v = drawn_as(c.v_storage, c.head_dim_v);
+    draw_scale(c.q_storage, q, &q_scale);
     draw_scale(c.k_storage, k, &k_scale);
     draw_scale(c.v_storage, v, &v_scale);
 }
@@ -44,7 +46,7 @@ void AttentionData::draw_scale(const CacheStorage &storage, const Values &number
 }
 
 // The numbers that are stored, with something that nobody may look at where no row does, and what they stand for.
-void AttentionData::scale_cache(const CacheStorage &storage, const Values &used, Values *values, Values *numbers, Values *scale) {
+void AttentionData::scale_numbers(const CacheStorage &storage, const Values &used, Values *values, Values *numbers, Values *scale) {
     if (!is_quantised(storage.dtype)) return;
     *numbers = *values;
     Values scale_used(scale->shape);

@@ -411,9 +411,12 @@ std::string describe(const AttentionCase &c) {
         if (storage.dtype != 0) words.add(name, dtype_name(storage.dtype));
         if (storage.scaled) words.add(scales, std::to_string(storage.group) + "/" + std::to_string(storage.axes));
     };
+    add_storage("q_type", "q_scales", c.q_storage);
     add_storage("k_type", "k_scales", c.k_storage);
     add_storage("v_type", "v_scales", c.v_storage);
-    words.add_layout("k_scale", c.k_storage.scale_layout).add_layout("v_scale", c.v_storage.scale_layout);
+    words.add_layout("q_scale", c.q_storage.scale_layout)
+        .add_layout("k_scale", c.k_storage.scale_layout)
+        .add_layout("v_scale", c.v_storage.scale_layout);
     if (c.allowed != MaskBytes::kNone) words.add("allowed", static_cast<int>(c.allowed)).add("allowed_axes", int{c.allowed_axes});
     if (c.block_mask != MaskBytes::kNone) words.add("block_mask", static_cast<int>(c.block_mask)).add("block_axes", int{c.block_axes});
     if (c.tree_keys != 0) words.add("tree_keys", c.tree_keys).add("tree_axes", int{c.tree_axes});

@@ -34,9 +34,9 @@ enum class AttentionPattern : std::uint8_t {
 enum class MaskBytes : std::uint8_t { kNone, kRandom, kNothing, kLeadingHidden };
 enum class BiasKind : std::uint8_t { kNone, kNormal, kSomeHidden, kRowsHidden, kLowest };  ///< kLowest: finite ones that are meant to hide
 
-/// How keys or values are stored.
+/// How queries, keys or values are stored.
 struct CacheStorage {
-    std::int32_t dtype = 0;  ///< 0: as q
+    std::int32_t dtype = 0;  ///< 0: the case's
     bool scaled = false;     ///< there is a tensor of scales
     std::int64_t group = 0;  ///< numbers of a row that share one; 0: all of them
     std::uint8_t axes = 7;   ///< bit per axis entry, head, token: scales have its full extent, else extent 1
@@ -44,7 +44,7 @@ struct CacheStorage {
 };
 
 struct AttentionCase {
-    std::int32_t dtype = ATTILE_F32;      ///< of q, and of k and v
+    std::int32_t dtype = ATTILE_F32;      ///< of q, k and v, unless their storage says another
     std::int32_t out_dtype = ATTILE_F32;  ///< of o
     std::int32_t bias_dtype = ATTILE_F32;
     std::int64_t batch = 2, heads_q = 4, heads_kv = 2, len_q = 7, len_k = 9, head_dim = 8, head_dim_v = 8;
@@ -76,7 +76,7 @@ struct AttentionCase {
     bool lse = true;
     AttentionPattern pattern = AttentionPattern::kNormal;
     Layout q_layout = {}, k_layout = {}, v_layout = {}, o_layout = {}, lse_layout = {}, bias_layout = {}, allowed_layout = {};
-    CacheStorage k_storage = {}, v_storage = {};
+    CacheStorage q_storage = {}, k_storage = {}, v_storage = {};
     std::int32_t type_of(const CacheStorage &storage) const { return storage.dtype != 0 ? storage.dtype : dtype; }
     Layout numbers_layout = {};  ///< of slopes, sinks, lengths, offsets and the page table; of dbias and dsinks
     std::uint32_t flags = 0;

@@ -126,6 +126,102 @@ void add_layouts(const Adder &add) {
     }
 }
 
+// Queries of 8 bits too. `types.q` is the type of o.
+void add_queries(std::vector<Case> &list, const Types &types, std::int32_t q, Tier tier) {
+    const auto add = [&](const std::string &name, C c, std::int64_t group, std::uint8_t axes) {
+        set_types(c, types);
+        c.q_storage = {.dtype = q, .scaled = true, .group = group, .axes = axes};
+        give_scales(c, group, axes);
+        list.push_back({"attention.queries_" + name + "." + dtype_name(q) + "_" + name_of(types), c});
+    };
+    const Layout odd = {.order = Order::kFortran, .pad = 3, .step = 2, .offset = 1};
+    for (const std::int64_t rows : {1, 9, 70}) {
+        const std::string suffix = "_" + std::to_string(rows) + "_rows";
+        C c = attention_of(rows, 150, 64);
+        add("plain" + suffix, c, 0, 3);
+        add("groups" + suffix, c, 32, 7);
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        c.q_layout = odd;
+        c.q_storage.scale_layout = odd;
+        c.sinks = true;
+        c.bias = BiasKind::kSomeHidden;
+        add("odd" + suffix, c, 0, 7);
+        C packed = attention_of(rows, 90, 48);
+        packed.packed_q = packed.packed_k = true;
+        packed.batch = 3;
+        add("packed" + suffix, packed, 1, 2);
+        C paged = attention_of(rows, 90, 40);
+        paged.page_size = 16;
+        paged.q_layout.reversed = 4;
+        add("paged" + suffix, paged, 0, 0);
+        paged.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        add("batch_invariant" + suffix, paged, 0, 7);
+    }
+    if (tier == Tier::kQuick) return;
+    add("wide", attention_of(9, 150, 300), 0, 3);
+}
+
+// All of e4m3 with FAST_ACCUMULATION, whose sums may lose bits: each tile, mask and way that a kernel for it may take.
+void add_fast_queries(std::vector<Case> &list, std::int32_t out, Tier tier) {
+    constexpr std::int32_t kE = ATTILE_F8_E4M3;
+    const auto add = [&](const std::string &name, C c, std::uint8_t axes = 3) {
+        c.dtype = c.out_dtype = out;
+        c.q_storage = c.k_storage = c.v_storage = {.dtype = kE, .scaled = true, .axes = axes};
+        c.flags |= ATTILE_FLAG_FAST_ACCUMULATION;
+        list.push_back({"attention.fast_" + name + ".e4m3_" + dtype_name(out), c});
+    };
+    // Of few heads: honest sums that lose bits take long.
+    const auto of = [](std::int64_t rows, std::int64_t keys, std::int64_t width, std::int64_t heads_q) {
+        C c = attention_of(rows, keys, width);
+        c.batch = 1;
+        c.heads_q = heads_q;
+        c.heads_kv = 1;
+        return c;
+    };
+    // Widths of kernels and between them. Long rows have steps that look at no maxima.
+    for (const std::int64_t width : {32, 64, 80, 128, 256}) {
+        const std::string suffix = "_" + std::to_string(width);
+        C c = of(140, 200, width, 2);
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        add("causal" + suffix, c, 0);
+        c.pattern = AttentionPattern::kNanInCache;
+        add("nan" + suffix, c);
+        if (tier == Tier::kQuick && width != 64) continue;
+        add("long" + suffix, of(70, 1100, width, 1));
+        c = of(90, 300, width, 2);
+        c.mask = ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+        c.window_left = 200;
+        c.key_lengths = c.key_starts = true;
+        c.batch = 2;
+        add("lengths" + suffix, c);
+    }
+    for (const AttentionPattern pattern :
+         {AttentionPattern::kTimes36, AttentionPattern::kRising, AttentionPattern::kHugeLateKey, AttentionPattern::kConstant,
+          AttentionPattern::kFarBelowButOne, AttentionPattern::kAlternating}) {
+        C c = of(66, tier == Tier::kQuick ? 300 : 1000, 32, 1);
+        c.pattern = pattern;
+        add("pattern_" + std::to_string(static_cast<int>(pattern)), c);
+    }
+    C c = of(40, 200, 64, 4);
+    c.head_dim_v = 32;
+    c.sinks = true;
+    add("sinks", c);
+    c.packed_q = true;
+    c.batch = 2;
+    add("packed_rows", c, 2);
+    c = of(200, 80, 64, 1);
+    add("short_keys", c);
+    c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    add("unseen_keys", c);
+    c.o_layout = {.pad = 3, .offset = 1};
+    add("odd_output", c);
+    c = of(70, 1500, 64, 1);
+    add("splits", c);
+    c.scale = -0.1;
+    c.len_k = 100;
+    add("negative_scale", c);
+}
+
 // Keys and values of one type, those of 8 bits with a scale for each token.
 template <std::int32_t kType>
 CaseOption cache_of(const char *name) {
@@ -176,6 +272,10 @@ void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
         add("long", attention_of(130, 2100, 32), 32);
         add("wide", attention_of(9, 150, 256), 128);
     }
+    add_queries(list, {ATTILE_BF16, ATTILE_F8_E4M3, ATTILE_F8_E4M3, ATTILE_F32}, ATTILE_F8_E4M3, tier);
+    add_queries(list, {ATTILE_F32, ATTILE_I8, ATTILE_I8, ATTILE_F16}, ATTILE_I8, tier);
+    add_queries(list, {ATTILE_F16, ATTILE_F16, ATTILE_F8_E5M2, ATTILE_F32}, ATTILE_F8_E5M2, tier);
+    for (const std::int32_t out : {ATTILE_BF16, ATTILE_F16, ATTILE_F32}) add_fast_queries(list, out, tier);
     const std::uint64_t count = tier == Tier::kQuick ? 40 : 300;
     for (std::uint64_t seed = 1; seed <= count; ++seed)
         list.push_back({"attention.random_cached." + std::to_string(seed), random_cached_attention(seed)});

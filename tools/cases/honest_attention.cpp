@@ -16,7 +16,8 @@ struct Result {
     Values o, lse, o_magnitude, lse_magnitude;
 };
 
-constexpr double kHeadroom = 0.3, kRises = 5;  // The reference above the maximum, and what the maximum may rise above it.
+// The reference above the maximum, and what the maximum may rise above it. Of e4m3 little: 2^5 times the weight stays below 448.
+constexpr double kHeadroom = 0.3, kRises = 5, kRisesOfBytes = 2.4;
 
 // One row's o (unnormalised), sum and reference after some keys.
 template <class T>
@@ -31,6 +32,8 @@ template <class T>
 void take_block(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::int64_t first, std::int64_t last, std::int32_t dtype) {
     T sum = 0;
     std::vector<T> o(run.o.size(), 0);
+    std::vector<DroppedSum> dropped(dtype == ATTILE_F8_E4M3 ? run.o.size() : 0, DroppedSum(ATTILE_F8_E4M3, ATTILE_F8_E4M3));
+    for (std::size_t d = 0; d < dropped.size(); ++d) dropped[d].begin(static_cast<double>(run.o[d]));
     for (std::int64_t j = first; j < last; ++j) {
         const T s = scores.s[scores.at(i, j)];
         if (s == -std::numeric_limits<T>::infinity()) continue;
@@ -38,10 +41,11 @@ void take_block(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::i
         sum += p;
         const T operand = as_operand(dtype, p);
         const T *v = scores.v_row[static_cast<std::size_t>(j)];
-        for (std::size_t d = 0; d < o.size(); ++d) o[d] += operand * v[d];
+        for (std::size_t d = 0; d < dropped.size(); ++d) dropped[d].add(static_cast<double>(operand), static_cast<double>(v[d]));
+        for (std::size_t d = 0; dropped.empty() && d < o.size(); ++d) o[d] += operand * v[d];
     }
     run.sum += sum;
-    for (std::size_t d = 0; d < o.size(); ++d) run.o[d] += o[d];
+    for (std::size_t d = 0; d < o.size(); ++d) run.o[d] = dropped.empty() ? run.o[d] + o[d] : static_cast<T>(dropped[d].value());
 }
 
 template <class T>
@@ -54,7 +58,8 @@ void take_keys(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::in
         if (s > max || std::isnan(s)) max = s;
     }
     if (max == kHidden) return;
-    if (!exact_maximum) max = run.max != kHidden && max - run.max < kRises ? run.max : max + static_cast<T>(kHeadroom);
+    const double rises = dtype == ATTILE_F8_E4M3 ? kRisesOfBytes : kRises;
+    if (!exact_maximum) max = run.max != kHidden && max - run.max < static_cast<T>(rises) ? run.max : max + static_cast<T>(kHeadroom);
     if (run.max != kHidden && run.max != max) {
         const T factor = std::exp(run.max - max);
         run.sum *= factor;
@@ -62,6 +67,12 @@ void take_keys(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::in
     }
     run.max = max;
     for (std::int64_t j = first; j < last; j += kHonestTerms) take_block(run, scores, i, j, std::min(j + kHonestTerms, last), dtype);
+}
+
+// May sums lose bits, and weights be of e4m3?
+bool may_drop_bits(const AttentionCase &c) {
+    const auto is_e4m3 = [&](const CacheStorage &storage) { return c.type_of(storage) == ATTILE_F8_E4M3; };
+    return (c.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0 && is_e4m3(c.q_storage) && is_e4m3(c.k_storage) && is_e4m3(c.v_storage);
 }
 
 template <class T>
@@ -72,11 +83,12 @@ Result run(const AttentionData &data, std::int64_t block, bool with_magnitude, b
     const std::vector<std::int64_t> lse_shape(o_shape.begin(), o_shape.begin() + 3);
     Result result = {Values(o_shape, kNan), Values(lse_shape, kNan), Values(o_shape), Values(lse_shape)};
     const Operands<T> x(data);
-    const std::int32_t p_type = round_p ? c.dtype : ATTILE_F64;
+    const bool drops = round_p && may_drop_bits(c);
+    const std::int32_t p_type = drops ? ATTILE_F8_E4M3 : round_p ? c.dtype : ATTILE_F64;
     for (std::int64_t b = 0; b < c.batch; ++b) {
         const AttentionEntry e = data.entry(b);
         for (std::int64_t h = 0; h < c.heads_q; ++h) {
-            const Scores<T> scores = compute_scores(data, x, e, h, block > 0, with_magnitude);
+            const Scores<T> scores = compute_scores(data, x, e, h, block > 0 && !drops, with_magnitude, drops);
             for (std::int64_t i = 0; i < e.len_q; ++i) {
                 Running<T> running;
                 running.o.assign(static_cast<std::size_t>(x.dv), 0);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attention_data.h"
+#include "dropped_sum.h"
 #include "test_element.h"
 
 namespace attile::test {
@@ -32,6 +33,14 @@ T dot(const T *a, const T *b, std::int64_t n, bool interleaved) {
         for (int lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
     for (; i < n; ++i) sums[i & 3] += a[i] * b[i];
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/// The same as FAST_ACCUMULATION permits it of 8-bit floats.
+template <class T>
+T dropped_dot(const T *a, const T *b, std::int64_t n) {
+    DroppedSum sum(ATTILE_F8_E4M3, ATTILE_F8_E4M3);
+    for (std::int64_t i = 0; i < n; ++i) sum.add(static_cast<double>(a[i]), static_cast<double>(b[i]));
+    return static_cast<T>(sum.value());
 }
 
 /// dot() of a with each of four b's, one after the other: four chains side by side take little longer than one.
@@ -93,10 +102,10 @@ const T *q_row(const AttentionData &data, const std::vector<T> &x, const Attenti
 }
 
 /// Two ways to a score: scaled after the product; or with the scale and log2(e) folded into q before it, which rounds each element of q, as
-/// kernels do that take powers of two. Magnitudes only if they are asked for.
+/// kernels do that take powers of two. drops: products are sums that drop bits. Magnitudes only if they are asked for.
 template <class T>
 Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const AttentionEntry &e, std::int64_t h, bool folded,
-                         bool with_magnitude) {
+                         bool with_magnitude, bool drops = false) {
     constexpr T kHidden = -std::numeric_limits<T>::infinity(), kLn2 = static_cast<T>(0.693147180559945309417);
     Scores<T> r;
     const std::int64_t g = data.kv_head(h);
@@ -133,6 +142,7 @@ Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const 
         std::size_t done = 0;
         for (; done + 4 <= keys.size(); done += 4) four_dots(left, &rows[done], x.d, &products[done]);
         for (; done < keys.size(); ++done) products[done] = dot(left, rows[done], x.d, false);
+        for (std::size_t place = 0; drops && place < keys.size(); ++place) products[place] = dropped_dot(left, rows[place], x.d);
         for (std::size_t place = 0; place < keys.size(); ++place) {
             const std::int64_t j = keys[place];
             const std::size_t at = r.at(i, j);
@@ -157,9 +167,11 @@ Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const 
     return r;
 }
 
-/// The type a probability is rounded to before it multiplies: f16 and bf16 for such inputs, else the working precision.
+/// The type a probability is rounded to before it multiplies: f16 and bf16 for such inputs, else the working precision; e4m3, of 2^5 times
+/// it, where FAST_ACCUMULATION permits it.
 template <class T>
 T as_operand(std::int32_t dtype, T p) {
+    if (dtype == ATTILE_F8_E4M3) return static_cast<T>(round_to(dtype, 32 * static_cast<double>(p)) / 32);
     return dtype == ATTILE_F16 || dtype == ATTILE_BF16 ? static_cast<T>(round_to(dtype, static_cast<double>(p))) : p;
 }
 

@@ -23,9 +23,26 @@ class AttentionCall : public Call {
     std::int32_t run_prepared() const override {
         attile_attention_args args = args_;
         args.workspace = nullptr;
-        for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o, &args.lse, &args.bias, &args.allowed, &args.alibi_slopes, &args.sinks,
-                                 &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts,
-                                 &args.causal_offset, &args.block_mask, &args.tree_mask, &args.k_scale, &args.v_scale})
+        for (attile_tensor *x : {&args.q,
+                                 &args.k,
+                                 &args.v,
+                                 &args.o,
+                                 &args.lse,
+                                 &args.bias,
+                                 &args.allowed,
+                                 &args.alibi_slopes,
+                                 &args.sinks,
+                                 &args.key_lengths,
+                                 &args.cu_len_q,
+                                 &args.cu_len_k,
+                                 &args.block_table,
+                                 &args.key_starts,
+                                 &args.causal_offset,
+                                 &args.block_mask,
+                                 &args.tree_mask,
+                                 &args.k_scale,
+                                 &args.v_scale,
+                                 &args.q_scale})
             *x = elsewhere(*x);
         attile_prepared *prepared = nullptr;
         std::int32_t status = attile_attention_prepare(context_, &args, &prepared);
@@ -52,6 +69,7 @@ class AttentionCall : public Call {
         at.causal_offset = args_.causal_offset.data;
         at.block_mask = args_.block_mask.data;
         at.tree_mask = args_.tree_mask.data;
+        at.q_scale = args_.q_scale.data;
         at.k_scale = args_.k_scale.data;
         at.v_scale = args_.v_scale.data;
         status = attile_attention_run(prepared, &at);
@@ -72,19 +90,20 @@ class AttentionCall : public Call {
         const AttentionCase &c = data.c;
         attile_attention_init(&args_, sizeof args_);
         args_.flags = c.flags;
-        args_.q = input(c.dtype, data.q, c.q_layout);
-        const auto cache = [&](const CacheStorage &storage, const Values &values, const Values &numbers, const Layout &layout) {
+        const auto stored = [&](const CacheStorage &storage, const Values &values, const Values &numbers, const Layout &layout) {
             if (numbers.shape.empty()) return input(c.type_of(storage), values, layout);
             return widened_ ? input(ATTILE_F64, values, layout) : input(storage.dtype, numbers, layout);
         };
-        args_.k = cache(c.k_storage, data.k, data.k_numbers, c.k_layout);
+        args_.q = stored(c.q_storage, data.q, data.q_numbers, c.q_layout);
+        args_.k = stored(c.k_storage, data.k, data.k_numbers, c.k_layout);
         if (c.values_in_keys) {
             args_.v = args_.k;
             args_.v.shape[3] = c.head_dim_v;
         } else {
-            args_.v = cache(c.v_storage, data.v, data.v_numbers, c.v_layout);
+            args_.v = stored(c.v_storage, data.v, data.v_numbers, c.v_layout);
         }
         if (!widened_) {
+            args_.q_scale = input(ATTILE_F32, data.q_scale, c.q_storage.scale_layout);
             args_.k_scale = input(ATTILE_F32, data.k_scale, c.k_storage.scale_layout);
             args_.v_scale = input(ATTILE_F32, data.v_scale, c.v_storage.scale_layout);
         }

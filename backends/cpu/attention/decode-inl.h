@@ -88,10 +88,13 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
         const KeyRange seen = visible_keys(p, rows.entry, i);
         first_key = least(first_key, seen.begin);
         last_key = most(last_key, seen.end);
-        with_storage<T>(p.q.dtype, [&](auto s) HWY_ATTR {
+        with_cache_storage<T>(p.q.dtype, [&](auto s) HWY_ATTR {
             copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.q, rows.entry.b, h, rows.entry.q_start + i), p.q.stride[3], p.head_dim,
                                      scratch.extra);
         });
+        if (p.q_scale.data != nullptr)
+            scale_row<T>(operand_at<float>(p.q_scale, rows.entry.b, h, rows.entry.q_start + i), p.q_scale.stride[3], p.q_group, p.head_dim,
+                         scratch.extra);
         Products::lay_query(scratch.extra, p.head_dim, scratch.queries + r * Products::query_step(p.head_dim).value());
         T *sums = result + r * width;
         for (int64_t c = 0; c < p.head_dim_v; ++c) sums[c] = 0;

@@ -79,15 +79,16 @@ double attention_bytes(const attile_attention_problem &p) {
     const double rows = static_cast<double>(p.heads_q) * static_cast<double>(p.total_q) * (p.cu_len_q.dtype != 0 ? 1 : batch);
     const double keys = static_cast<double>(p.heads_kv) * static_cast<double>(p.total_k) * (p.cu_len_k.dtype != 0 ? 1 : batch);
     const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
-    const auto scales = [&](const attile_operand &x, double width, int64_t group) {
+    const auto scales = [&](const attile_operand &x, int64_t heads, int64_t tokens, double width, int64_t group) {
         double count = x.stride[3] != 0 ? width / static_cast<double>(group) : 1;
         if (x.stride[0] != 0) count *= batch;
-        if (x.stride[1] != 0) count *= static_cast<double>(p.heads_kv);
-        if (x.stride[2] != 0) count *= static_cast<double>(p.total_k);
+        if (x.stride[1] != 0) count *= static_cast<double>(heads);
+        if (x.stride[2] != 0) count *= static_cast<double>(tokens);
         return count * bytes(x);
     };
     return rows * (d * bytes(p.q) + dv * bytes(p.o) + bytes(p.lse)) + keys * (d * bytes(p.k) + dv * bytes(p.v)) +
-           scales(p.k_scale, d, p.k_group) + scales(p.v_scale, dv, p.v_group);
+           scales(p.q_scale, p.heads_q, p.total_q, d, p.q_group) + scales(p.k_scale, p.heads_kv, p.total_k, d, p.k_group) +
+           scales(p.v_scale, p.heads_kv, p.total_k, dv, p.v_group);
 }
 
 int64_t page_of(const attile_attention_problem &p, int64_t b, int64_t j) {

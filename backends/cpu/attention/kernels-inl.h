@@ -63,6 +63,8 @@ KeyRange begin_panels(const attile_attention_problem &p, const AttentionRows &ro
         first_key = least(first_key, lanes[n].begin_min);
         last_key = most(last_key, lanes[n].end_max);
         load_lanes<T>(p.q, rows.entry, lanes[n], p.head_dim, scratch.offset, scratch.queries + n * query_size);
+        if (p.q_scale.data != nullptr)
+            scale_lanes<T>(p.q_scale, p.q_group, rows.entry, lanes[n], p.head_dim, scratch.offset, scratch.queries + n * query_size);
 #if ATTILE_CPU_BRAIN_PAIRS
         if constexpr (kPairs) scratch.q_marks[n] = pair_queries(p.head_dim, scratch.queries + n * query_size) ? 1 : 0;
 #if ATTILE_CPU_TILES

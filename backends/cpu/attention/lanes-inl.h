@@ -71,10 +71,22 @@ Lanes make_lanes(const attile_attention_problem &p, const AttentionRows &rows, i
 template <class T>
 void load_lanes(const attile_operand &x, const AttentionEntry &entry, const Lanes &lanes, int64_t width, int64_t *offset, T *columns) {
     for (int64_t w = 0; w < kPanel<T>; ++w) offset[w] = offset_of(x, entry.b, lanes.head[w], entry.q_start + lanes.row[w]);
-    with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+    with_cache_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
         using S = decltype(s);
         gather_rows<T, S>(static_cast<const S *>(x.data), offset, x.stride[3], lanes.count, width, columns, kPanel<T>);
     });
+}
+
+// Columns of rows of 8 bits times their scales, `group` columns side by side one each.
+template <class T>
+void scale_lanes(const attile_operand &scale, int64_t group, const AttentionEntry &entry, const Lanes &lanes, int64_t width,
+                 int64_t *offset, T *columns) {
+    for (int64_t w = 0; w < kPanel<T>; ++w) offset[w] = offset_of(scale, entry.b, lanes.head[w], entry.q_start + lanes.row[w]);
+    const float *const data = static_cast<const float *>(scale.data);
+    for (int64_t c = 0; c < width; ++c) {
+        for (int64_t w = 0; w < lanes.count; ++w)
+            columns[c * kPanel<T> + w] *= static_cast<T>(data[offset[w] + c / group * scale.stride[3]]);
+    }
 }
 
 // The way back.

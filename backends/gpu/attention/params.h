@@ -43,7 +43,7 @@ struct AttentionScales {
 struct AttentionParams {
     AttentionOperand q, k, v, o, lse;
     AttentionOperand bias, allowed, alibi_slopes, sinks;  // data is null where absent
-    AttentionScales k_scale, v_scale;
+    AttentionScales q_scale, k_scale, v_scale;
     const int32_t *key_lengths, *key_starts, *causal_offset, *cu_len_q, *cu_len_k, *block_table;
     int64_t key_lengths_stride, key_starts_stride, causal_offset_stride, cu_len_q_stride, cu_len_k_stride, block_table_stride[2];
     AttentionMask block_mask, tree_mask;

@@ -9,9 +9,11 @@ namespace attile::gpu {
 
 bool attention_has_several_types(const attile_attention_problem &p) {
     const auto is_like_q = [&](const attile_operand &x) { return x.dtype == p.q.dtype; };
-    return !is_like_q(p.k) || !is_like_q(p.v) || (is_present(p.bias) && p.bias.dtype != ATTILE_F32 && !is_like_q(p.bias));
+    return attention_has_narrow_queries(p) || !is_like_q(p.k) || !is_like_q(p.v) ||
+           (is_present(p.bias) && p.bias.dtype != ATTILE_F32 && !is_like_q(p.bias));
 }
 
+bool attention_has_narrow_queries(const attile_attention_problem &p) { return (p.q.dtype & 0xff) == 8; }
 bool attention_has_eight_bits(const attile_attention_problem &p) { return (p.k.dtype & 0xff) == 8 || (p.v.dtype & 0xff) == 8; }
 
 double attention_visible_pairs(const attile_attention_problem &p) {

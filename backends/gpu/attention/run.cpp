@@ -78,6 +78,7 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.allowed = attention_operand(p.allowed, 1);
     to.alibi_slopes = attention_operand(p.alibi_slopes, 1);
     to.sinks = attention_operand(p.sinks, 1);
+    to.q_scale = attention_scales(p, p.q_scale, p.q_group);
     to.k_scale = attention_scales(p, p.k_scale, p.k_group);
     to.v_scale = attention_scales(p, p.v_scale, p.v_group);
     const auto numbers = [](const attile_operand &x) { return is_present(x) ? static_cast<const int32_t *>(x.data) : nullptr; };
@@ -212,17 +213,18 @@ double attention_bytes(const attile_attention_problem &p) {
     const double keys =
         static_cast<double>(p.heads_kv) * static_cast<double>(p.total_k) * (is_present(p.cu_len_k) ? 1 : static_cast<double>(p.batch));
     // A scale that is broadcast counts once.
-    const auto scales = [&](const attile_operand &x, double width, int64_t group) {
+    const auto scales = [&](const attile_operand &x, int64_t heads, int64_t tokens, double width, int64_t group) {
         double count = x.stride[3] != 0 ? width / static_cast<double>(std::max<int64_t>(group, 1)) : 1;
         if (x.stride[0] != 0) count *= static_cast<double>(p.batch);
-        if (x.stride[1] != 0) count *= static_cast<double>(p.heads_kv);
-        if (x.stride[2] != 0) count *= static_cast<double>(p.total_k);
+        if (x.stride[1] != 0) count *= static_cast<double>(heads);
+        if (x.stride[2] != 0) count *= static_cast<double>(tokens);
         return count * static_cast<double>(bytes_of(x));
     };
     return rows *
                (d * static_cast<double>(bytes_of(p.q)) + dv * static_cast<double>(bytes_of(p.o)) + static_cast<double>(bytes_of(p.lse))) +
-           keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v))) + scales(p.k_scale, d, p.k_group) +
-           scales(p.v_scale, dv, p.v_group);
+           keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v))) +
+           scales(p.q_scale, p.heads_q, p.total_q, d, p.q_group) + scales(p.k_scale, p.heads_kv, p.total_k, d, p.k_group) +
+           scales(p.v_scale, p.heads_kv, p.total_k, dv, p.v_group);
 }
 
 void attention_report(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, attile_support &support) {

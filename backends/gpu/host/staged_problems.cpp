@@ -110,10 +110,11 @@ StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_pr
     }
     const Axis rows{from.len_q}, keys{from.len_k};
     const auto groups = [](int64_t columns, int64_t each) { return Axis{ceil_div(columns, std::max<int64_t>(each, 1))}; };
-    call.operands.reserve(22);
+    call.operands.reserve(23);
     add(call, problem.q, {bq, hq, lq, {from.head_dim}});
     add(call, problem.k, {bk, hkv, lk, {from.head_dim}});
     add(call, problem.v, {bk, hkv, lk, {from.head_dim_v}});
+    add(call, problem.q_scale, {bq, hq, lq, groups(from.head_dim, from.q_group)});
     add(call, problem.k_scale, {bk, hkv, lk, groups(from.head_dim, from.k_group)});
     add(call, problem.v_scale, {bk, hkv, lk, groups(from.head_dim_v, from.v_group)});
     add(call, problem.bias, {b, hq, rows, keys});

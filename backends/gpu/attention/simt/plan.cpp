@@ -159,9 +159,60 @@ struct SimtAttention {
     }
 };
 
+// Queries of 8 bits times their scales, as float32 in dense rows of whole vectors.
+int64_t dense_columns(const attile_attention_problem &p) { return ceil_div(std::max<int64_t>(p.head_dim, 1), 4) * 4; }
+int64_t dense_floats(const attile_attention_problem &p) {
+    return (is_present(p.cu_len_q) ? 1 : p.batch) * p.heads_q * p.total_q * dense_columns(p);
+}
+attile_attention_problem with_dense_queries(const attile_attention_problem &p, float *queries) {
+    attile_attention_problem dense = p;
+    dense.q_scale = {};
+    dense.q.dtype = ATTILE_F32;
+    dense.q.data = queries;
+    const int64_t row = dense_columns(p), head = p.total_q * row, entry = is_present(p.cu_len_q) ? 0 : p.heads_q * head;
+    const int64_t stride[] = {entry, head, row, 1};
+    std::copy(stride, stride + 4, dense.q.stride);
+    return dense;
+}
+
+struct DenseQueries {
+    const attile_attention_problem *problem;
+    SimtAttention plan;  // Of the problem with such queries.
+
+    int32_t describe(Device &device, attile_support &support) const {
+        const int32_t status = plan.describe(device, support);
+        support.level = ATTILE_SUPPORT_EMULATED;
+        const std::size_t length = std::strlen(support.text);
+        std::snprintf(support.text + length, sizeof support.text - length, "; q is rewritten as float32 first");
+        return status;
+    }
+    void move_to(const attile_attention_problem &to) {
+        problem = &to;
+        plan.move_to(to);
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        const attile_attention_problem &p = *problem;
+        float *const queries = workspace.take<float>(dense_floats(p));
+        if (queries == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+        const bool packed = is_present(p.cu_len_q);
+        DenseCut cut = {p.heads_q, p.total_q, p.head_dim, dense_columns(p), 0, p.batch * p.heads_q, packed, nullptr};
+        cut.scales = attention_scales(p, p.q_scale, p.q_group);
+        AttentionOperand rewritten;
+        const int32_t status = attention_densify(device, p.q, cut, queries, rewritten, stream);
+        if (status != ATTILE_OK) return status;
+        const attile_attention_problem dense = with_dense_queries(p, queries);
+        SimtAttention moved = plan;
+        moved.move_to(dense);
+        return moved.launch(device, workspace, stream);
+    }
+};
+
 }  // namespace
 
-Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &p) {
+Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &problem) {
+    const bool narrow = attention_has_narrow_queries(problem);
+    const attile_attention_problem dense = narrow ? with_dense_queries(problem, nullptr) : attile_attention_problem();
+    const attile_attention_problem &p = narrow ? dense : problem;
     const AttentionPlan plan = gpu::plan_attention(device, p);
     if (plan.status != ATTILE_OK) return Planned<attile_attention_problem>::refused(plan.status, "%s", plan.text);
     const Planned<attile_attention_problem> products = plan_attention_f64(device, p, plan);
@@ -175,7 +226,9 @@ Planned<attile_attention_problem> plan_attention(Device &device, const attile_at
         elsewhere.k.data = elsewhere.v.data = reinterpret_cast<void *>(sizeof(float));
         workspace = std::max(workspace, CutRows(device, elsewhere, gpu::plan_attention(device, elsewhere)).workspace);
     }
-    return Planned<attile_attention_problem>(SimtAttention{&p, plan, cut, products.declined()}, workspace);
+    const SimtAttention simt = {&problem, plan, cut, products.declined()};
+    if (!narrow) return Planned<attile_attention_problem>(simt, workspace);
+    return Planned<attile_attention_problem>(DenseQueries{&problem, simt}, workspace + workspace_piece(4 * dense_floats(problem)));
 }
 
 }  // namespace attile::gpu::simt
