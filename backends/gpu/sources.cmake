@@ -145,10 +145,13 @@ set(ATTILE_GPU_SM80_HOSTS
 # Kernels for Hopper's tensor cores, besides their instances.
 set(ATTILE_GPU_SM90_FAMILIES attention/sm90 attention_backward/sm90 gemm/sm90)
 set(ATTILE_GPU_SM90_KERNELS
+  attention/sm90/transpose.cu
   gemm/sm90/add_parts.cu
   gemm/sm90/few_rows.cu
 )
 set(ATTILE_GPU_SM90_HOSTS
+  attention/sm90/bytes_plan.cpp
+  attention/sm90/launch.cpp
   attention/sm90/plan.cpp
   attention/sm90/tf32x3_plan.cpp
   attention_backward/sm90/crew.cpp

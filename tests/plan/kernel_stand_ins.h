@@ -78,6 +78,7 @@ struct FewRowsConfig;
 template <class Config>
 void gemm_few_rows() {}
 inline void gemm_add_parts() {}
+inline void attention_transpose_values() {}
 template <class Element, class Config>
 void attention_forward() {}
 template <class Config>

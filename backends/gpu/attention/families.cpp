@@ -5,6 +5,7 @@
 #include "attention/plan.h"
 #include "attention/simt/plan.h"
 #include "attention/sm80/plan.h"
+#include "attention/sm90/bytes_plan.h"
 #include "attention/sm90/plan.h"
 #include "attention/sm90/tf32x3_plan.h"
 #include "sm80/kernels.h"
@@ -13,13 +14,16 @@
 namespace attile::gpu {
 namespace {
 
-// SIMT's kernels alone read keys, values and a bias of other types than q.
+// SIMT's kernels alone read numbers of 8 bits, and keys, values and a bias of other types than q.
 Planned<attile_attention_problem> plan_several_types(Device &device, const attile_attention_problem &problem) {
     return attention_has_several_types(problem) ? simt::plan_attention(device, problem) : Planned<attile_attention_problem>();
 }
 
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_attention_problem> kList[] = {
+#if defined(ATTILE_GPU_HAS_SM90)
+    {&sm90::kKernels, nullptr, sm90::plan_attention_bytes},  // e4m3
+#endif
     {nullptr, nullptr, plan_several_types},
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_attention},         // f16, bf16

@@ -118,6 +118,24 @@ Outcome convert_pair(Warp &warp, const Instruction &i, Mask lanes) {
     });
     return Outcome::kNext;
 }
+// The nearest number of e4m3, of two the even one; at most 448.
+uint32_t to_e4m3(float x) {
+    if (x != x) return 0x7f;
+    const uint32_t sign = std::signbit(x) ? 0x80 : 0;
+    const float size = std::fabs(x);
+    if (size >= 448) return sign | 0x7e;
+    if (size == 0) return sign;
+    const int exponent = std::max(std::ilogb(size), -6);
+    const auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(size, 3 - exponent)));
+    // Of a normal number 8 to 16 steps, where 16 are the next exponent's 8.
+    return sign | (steps + static_cast<uint32_t>((exponent + 6) << 3));
+}
+Outcome convert_e4m3_pair(Warp &warp, const Instruction &i, Mask lanes) {
+    uint32_t *const d = warp.row<uint32_t>(i.arguments[0].value);
+    const float *const high = warp.row<float>(i.arguments[1].value), *const low = warp.row<float>(i.arguments[2].value);
+    for_lanes(lanes, [&](int lane) { d[lane] = to_e4m3(high[lane]) << 8 | to_e4m3(low[lane]); });
+    return Outcome::kNext;
+}
 uint32_t to_tf32(uint32_t bits) { return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u; }
 Outcome convert_tf32(Warp &warp, const Instruction &i, Mask lanes) {
     uint32_t *const d = warp.row<uint32_t>(i.arguments[0].value);
@@ -128,6 +146,7 @@ Outcome convert_tf32(Warp &warp, const Instruction &i, Mask lanes) {
 
 Run conversion(const Opcode &opcode, Instruction *instruction) {
     const std::string_view to = opcode.parts[opcode.parts.size() - 2], from = opcode.parts.back();
+    if (to == "e4m3x2" && from == "f32" && opcode.has("satfinite") && opcode.has("rn")) return convert_e4m3_pair;
     const bool is_of_integers = to.find('f') == std::string_view::npos && from.find('f') == std::string_view::npos;
     for (const std::string_view part : {"satfinite", "relu", "pack", "rz", "rm", "rp"})
         if (opcode.has(part)) return nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wgmma of 8-bit floats, whose operands both lie in shared memory and are contiguous along the depth. Hopper adds up 32 products and the
+// wgmma of 8-bit floats, whose operands are contiguous along the depth, the left one in shared memory or in registers, and mma.sync of
+// them. Hopper adds up 32 products and the
 // sum that there was in fixed point, each cut off at 2^-13 of the largest power of two, and keeps as many bits of the result. A product's
 // power of two is that of its factors' exponents, a subnormal number having that of the least normal one. An H200 gave the same bits for
 // every element of products of random numbers, 16 to 256 deep.
@@ -42,6 +43,17 @@ void load_rows(const Panel &panel, uint32_t group, int64_t type, float (&to)[8][
             std::memcpy(bytes, &loaded, sizeof bytes);
             for (uint32_t i = 0; i < 16; ++i) to[row][16 * part + i] = kValues.of[type][bytes[i]];
         }
+}
+
+// A's 16 rows of a warp from registers, four numbers each: rows lane / 4, alternating with those eight below, depths 4 (lane % 4) and the
+// next, then those 16 further.
+void load_left(const Warp &warp, const std::vector<Operand> &from, int64_t type, float (&to)[2][8][kDepth]) {
+    for (int i = 0; i < 4; ++i) {
+        const uint32_t *const words = warp.row<uint32_t>(from[static_cast<std::size_t>(i)]);
+        for (int lane = 0; lane < kLanes; ++lane)
+            for (int e = 0; e < 4; ++e)
+                to[i % 2][lane / 4][16 * (i / 2) + 4 * (lane % 4) + e] = kValues.of[type][words[lane] >> 8 * e & 255];
+    }
 }
 
 // 2^exponent, of normal numbers.
@@ -91,9 +103,13 @@ Outcome wgmma_float8(Warp &warp, const Instruction &instruction, Mask lanes) {
     for (const std::size_t sign : {4, 5})
         if (uniform(warp, arguments[sign].value, "a sign") != 1) fault("wgmma: a sign that is not 1 is not known of 8-bit floats");
     float left[2][8][kDepth], right[8][kDepth];
-    const Panel a(warp, static_cast<uint64_t>(uniform(warp, arguments[1].value, "a descriptor")), false);
-    for (uint32_t h = 0; h < 2; ++h) load_rows(a, static_cast<uint32_t>(warp.number % 4 * 2) + h, instruction.number[0], left[h]);
-    begin_reading(warp, a.first(), a.end());
+    if (arguments[1].braces.empty()) {
+        const Panel a(warp, static_cast<uint64_t>(uniform(warp, arguments[1].value, "a descriptor")), false);
+        for (uint32_t h = 0; h < 2; ++h) load_rows(a, static_cast<uint32_t>(warp.number % 4 * 2) + h, instruction.number[0], left[h]);
+        begin_reading(warp, a.first(), a.end());
+    } else {
+        load_left(warp, arguments[1].braces, instruction.number[0], left);
+    }
     const Panel b(warp, static_cast<uint64_t>(uniform(warp, arguments[2].value, "a descriptor")), false);
     for (int group = 0; group < columns / 8; ++group) {
         load_rows(b, static_cast<uint32_t>(group), instruction.number[2], right);
@@ -108,7 +124,40 @@ Outcome wgmma_float8(Warp &warp, const Instruction &instruction, Mask lanes) {
     return Outcome::kNext;
 }
 
+Outcome mma_float8(Warp &warp, const Instruction &instruction, Mask lanes) {
+    need_whole_warp(lanes, "mma");
+    const std::vector<Argument> &arguments = instruction.arguments;
+    float left[2][8][kDepth], right[8][kDepth];
+    load_left(warp, arguments[1].braces, kE4m3, left);
+    for (std::size_t i = 0; i < 2; ++i) {
+        const uint32_t *const words = warp.row<uint32_t>(arguments[2].braces[i]);
+        for (int lane = 0; lane < kLanes; ++lane)
+            for (std::size_t e = 0; e < 4; ++e)
+                right[lane / 4][16 * i + 4 * static_cast<std::size_t>(lane % 4) + e] = kValues.of[kE4m3][words[lane] >> 8 * e & 255];
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+        float *const to = warp.row<float>(arguments[0].braces[i]);
+        const float *const sums = warp.row<float>(arguments[3].braces[i]);
+        for (int lane = 0; lane < kLanes; ++lane)
+            to[lane] = add_up(left[i / 2][lane / 4], right[static_cast<std::size_t>(lane % 4) * 2 + i % 2], kE4m3, kE4m3, sums[lane]);
+    }
+    return Outcome::kNext;
+}
+
 }  // namespace
+
+bool decode_mma_float8(const Opcode &opcode, Instruction *instruction) {
+    const std::vector<std::string_view> &parts = opcode.parts;
+    const std::vector<Argument> &arguments = instruction->arguments;
+    if (parts[3] != "m16n8k32" || parts[4] != "row" || parts[5] != "col" || parts[6] != "f32" || parts[7] != "e4m3" || parts[8] != "e4m3" ||
+        parts[9] != "f32")
+        return false;
+    if (arguments.size() != 4 || arguments[0].braces.size() != 4 || arguments[1].braces.size() != 4 || arguments[2].braces.size() != 2 ||
+        arguments[3].braces.size() != 4)
+        return false;
+    instruction->run = mma_float8;
+    return true;
+}
 
 bool decode_wgmma_float8(const Opcode &opcode, Instruction *instruction) {
     const std::vector<std::string_view> &parts = opcode.parts;
@@ -118,7 +167,8 @@ bool decode_wgmma_float8(const Opcode &opcode, Instruction *instruction) {
     if (number_after(parts[4], 'm') != 64 || number_after(parts[4], 'k') != kDepth || columns % 8 != 0 || columns < 8 || columns > 256)
         return false;
     const std::vector<Argument> &arguments = instruction->arguments;
-    if (arguments.size() != 6 || arguments[0].braces.size() != static_cast<std::size_t>(columns / 2) || !arguments[1].braces.empty())
+    if (arguments.size() != 6 || arguments[0].braces.size() != static_cast<std::size_t>(columns / 2) ||
+        (!arguments[1].braces.empty() && arguments[1].braces.size() != 4))
         return false;
     instruction->number[0] = parts[6] == "e4m3" ? kE4m3 : kE5m2;
     instruction->number[1] = columns;

@@ -49,9 +49,10 @@ __device__ __forceinline__ bool store_elements(Element *row, int columns, bool i
 // Stores rows `row` and row + 8 of the packed head, interleaved, since each is a chain of dependent instructions. total: their row_sums,
 // relative to `reference` (in units of log2). rounding: what the rounding of the largest probability adds. kRepairs: rows whose O is not
 // finite are computed again; else the caller does that. kModifies: scores may be far from 0 (numeric.h); times `unit` they are in units of
-// log2. kSparse: there may be a mask of blocks or of a tree. Runs, first_column: the warp's columns; the log-sum-exp is stored with
-// column 0.
-template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true, bool kSparse = false, class Runs = AllColumns>
+// log2. kSparse: there may be a mask of blocks or of a tree. kBytes: Q, K and V are e4m3. Runs, first_column: the warp's columns; the
+// log-sum-exp is stored with column 0.
+template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true, bool kSparse = false, class Runs = AllColumns,
+          bool kBytes = false>
 __device__ __forceinline__ void store_rows(const AttentionParams &p, const AttentionWorkTile &work, int row, const float *o,
                                            const float (&reference)[2], const float (&total)[2],
                                            [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit = 1,
@@ -141,8 +142,8 @@ __device__ __forceinline__ void store_rows(const AttentionParams &p, const Atten
                 const int lane = __ffs(static_cast<int>(faulty)) - 1;
                 faulty &= ~(0xfu << (lane & ~3));
                 __syncwarp();  // What was stored above is stored before what is stored below.
-                repair_row<kKeys, kModifies, kSparse, Runs>(p, work, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane),
-                                                            first_column);
+                repair_row<kKeys, kModifies, kSparse, Runs, kBytes>(p, work, __shfl_sync(~0u, row + 8 * r, lane),
+                                                                    __shfl_sync(~0u, of_row, lane), first_column);
             }
         }
     }

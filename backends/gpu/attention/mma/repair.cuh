@@ -6,6 +6,7 @@
 
 #include "attention/mma/work_tile.cuh"
 #include "attention/output.h"
+#include "eight_bits.h"
 #include "mma/ptx.cuh"
 
 namespace attile::gpu::mma {
@@ -19,11 +20,19 @@ struct ColumnRuns {
 };
 using AllColumns = ColumnRuns<32, 32>;
 
+// Numbers of e4m3, with one scale for a head's.
+__device__ __forceinline__ float load_byte(const AttentionOperand &x, int64_t at) {
+    return to_compute(static_cast<const E4M3 *>(x.data)[at]);
+}
+__device__ __forceinline__ float scale_of_head(const AttentionScales &scale, int batch, int head) {
+    return scale.data != nullptr ? scale.data[batch * scale.stride[0] + head * scale.stride[1]] : 1.0f;
+}
+
 // By a whole warp: its columns, from first_column on, of row `packed` of the work tile's packed head, relative to the row's log-sum-exp,
 // over the work tile's key tiles. Loops and
 // branches around a shuffle depend only on values that ptxas can see to be the same in all of the warp. Otherwise it would give up uniform
 // registers in the whole kernel.
-template <int kKeys, bool kModifies, bool kSparse, class Runs>
+template <int kKeys, bool kModifies, bool kSparse, class Runs, bool kBytes>
 __device__ __forceinline__ void repair_row(const AttentionParams &p, const AttentionWorkTile &work, int packed, float lse,
                                            int first_column) {
     const int lane = lane_index(), row = query_row(p, packed), head = query_head(p, work.head, packed);
@@ -55,13 +64,23 @@ __device__ __forceinline__ void repair_row(const AttentionParams &p, const Atten
             const int64_t k_at = place(p.k, key);
             float score = 0;
             for (int j = 0; j < p.head_dim; j += kLanes) {
-                if (j + lane < p.head_dim) score = fmaf(load_number(p.q, q_at + j + lane), load_number(p.k, k_at + j + lane), score);
+                if (j + lane >= p.head_dim) continue;
+                if constexpr (kBytes)
+                    score = fmaf(load_byte(p.q, q_at + j + lane), load_byte(p.k, k_at + j + lane), score);
+                else
+                    score = fmaf(load_number(p.q, q_at + j + lane), load_number(p.k, k_at + j + lane), score);
             }
             score = lane_fold(score, [](float x, float y) { return x + y; }) * p.scale_log2;
+            if constexpr (kBytes) score *= scale_of_head(p.q_scale, work.batch, head) * scale_of_head(p.k_scale, work.batch, kv_head);
             if (p.modifiers) score = modifiers.apply(score, key);
             const float weight = exp2_fast(score - (kModifies ? to_score(lse) : to_log2(lse)));
-            if (has_col && score != -INFINITY) sum = fmaf(weight, load_number(p.v, place(p.v, key) + col), sum);
+            if (!has_col || score == -INFINITY) continue;
+            if constexpr (kBytes)
+                sum = fmaf(weight, load_byte(p.v, place(p.v, key) + col), sum);
+            else
+                sum = fmaf(weight, load_number(p.v, place(p.v, key) + col), sum);
         }
+        if constexpr (kBytes) sum *= scale_of_head(p.v_scale, work.batch, kv_head);
         if (has_col && p.splits.divisor > 1) {
             const int64_t heads = static_cast<int64_t>(p.heads.divisor) * p.pack.divisor, part_rows = p.part_batch * heads * p.len_q;
             p.part_o[(work.split * part_rows + (work.batch * heads + head) * p.len_q + row) * p.head_dim_v + col] = sum;

@@ -40,6 +40,13 @@ struct ExactSoftmaxRange {
     static constexpr bool kCorrects = false;
 };
 
+// P of e4m3: the largest probability is 2^kTop, which is not rounded and stays below 448 where a score and its reference are far from 0.
+struct BytesSoftmaxRange {
+    static constexpr float kTop = 5, kSlack = 7.5f;
+    static constexpr float kMostSum = 448, kLeastSum = 0, kNarrowSpread = 13, kWideSpread = 13;  // kMostSum: of four.
+    static constexpr bool kCorrects = false;
+};
+
 // A row that has seen no key. Finite, so that nothing is subtracted from itself to NaN; no score comes near it.
 inline constexpr float kNoReference = -3.0e38f;
 
@@ -47,6 +54,7 @@ template <class Element, int kScores, class Range_ = SoftmaxRange<Element>>
 class RowSoftmax {
   public:
     using Range = Range_;
+    using Limits = std::conditional_t<std::is_same_v<Range, BytesSoftmaxRange>, BytesSoftmaxRange, SoftmaxRange<Element>>;
     float reference[2], row_sum[2], factor[2];
     bool moved;  // This step moved a reference: O is to be multiplied by factor.
 
@@ -66,6 +74,16 @@ class RowSoftmax {
         float row_max[2];
         find_row_max(s, row_max);
         follow(row_max, c, has_slack);
+    }
+    // The same in a step that moved references already: O is to be multiplied by both factors.
+    __device__ __forceinline__ void find_reference_again(const float (&s)[kScores], float c, bool has_slack) {
+        const bool had_moved = moved;
+        const float before[2] = {factor[0], factor[1]};
+        find_reference(s, c, has_slack);
+        if (!had_moved) return;
+        factor[0] = moved ? factor[0] * before[0] : before[0];
+        factor[1] = moved ? factor[1] * before[1] : before[1];
+        moved = true;
     }
     __device__ __forceinline__ void follow(const float (&row_max)[2], float c, bool has_slack) {
         moved = __any_sync(~0u, is_passed(row_max, c, has_slack));
@@ -129,6 +147,34 @@ class RowSoftmax {
             share[1] += s[j + 2] + s[j + 3];
         }
     }
+    // The same of a type so narrow that a sum of all probabilities would say little of the largest: `most` is the largest sum of four.
+    __device__ __forceinline__ void bounded_exponentials(float (&s)[kScores], float c, float (&share)[2], float (&most)[2]) const {
+        share[0] = share[1] = most[0] = most[1] = 0;
+#pragma unroll
+        for (int j = 0; j < kScores; j += 8) {
+#pragma unroll
+            for (int e = 0; e < 8; ++e) s[j + e] = exp2_fast(__builtin_fmaf(s[j + e], c, -reference[e / 2 % 2]));
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                const float four = (s[j + 2 * r] + s[j + 2 * r + 1]) + (s[j + 4 + 2 * r] + s[j + 5 + 2 * r]);
+                share[r] += four;
+                most[r] = fmaxf(most[r], four);
+            }
+        }
+    }
+    // How far the references should rise, by powers of two, so that `most` of bounded_exponentials() leaves room for larger scores to come;
+    // returns whether any of the warp's should.
+    static __device__ __forceinline__ bool find_rise(const float (&most)[2], float (&rise)[2]) {
+        constexpr float kHigh = 128;
+        if (!__any_sync(~0u, most[0] > kHigh || most[1] > kHigh)) return false;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            float of_row = fmaxf(most[r], __shfl_xor_sync(~0u, most[r], 1));
+            of_row = fmaxf(of_row, __shfl_xor_sync(~0u, of_row, 2));
+            rise[r] = of_row > kHigh ? static_cast<float>((__float_as_int(of_row) >> 23) - 127 - 6) : 0.0f;
+        }
+        return true;
+    }
     __device__ __forceinline__ void exact_exponentials(float (&s)[kScores], float c) {
         float share[2];
         exponentials(s, c, share);
@@ -165,12 +211,12 @@ class RowSoftmax {
 
     // After a step without maxima: has a row of this warp outgrown the range, or is a row_sum NaN?
     static __device__ __forceinline__ bool has_outgrown(const float (&share)[2]) {
-        return __any_sync(~0u, !(share[0] < SoftmaxRange<Element>::kMostSum && share[1] < SoftmaxRange<Element>::kMostSum));
+        return __any_sync(~0u, !(share[0] < Limits::kMostSum && share[1] < Limits::kMostSum));
     }
 
     // After a step without maxima whose references rose: are a thread's probabilities so small that the type may not hold them?
     static __device__ __forceinline__ bool has_sunk(const float (&share)[2]) {
-        return __any_sync(~0u, !(share[0] > SoftmaxRange<Element>::kLeastSum && share[1] > SoftmaxRange<Element>::kLeastSum));
+        return __any_sync(~0u, !(share[0] > Limits::kLeastSum && share[1] > Limits::kLeastSum));
     }
 
     // Of unmasked scores: do they lie so far apart that a later score may lie beyond the headroom?
@@ -178,7 +224,7 @@ class RowSoftmax {
         float row_max[2], bottom[2];
         fold<Pick::kLargest>(s, row_max);
         fold<Pick::kSmallest>(s, bottom);
-        constexpr float kWide = SoftmaxRange<Element>::kWideSpread;
+        constexpr float kWide = Limits::kWideSpread;
         return !((row_max[0] - bottom[0]) * c < kWide && (row_max[1] - bottom[1]) * c < kWide);
     }
     // After find_reference(), where some scores are hidden, and as far as this thread sees: is the spread of the tile's first 32 keys so
@@ -193,8 +239,7 @@ class RowSoftmax {
 #pragma unroll
                 for (int e = 0; e < 2; ++e) lowest = fminf(lowest, s[j + e] == -INFINITY ? INFINITY : s[j + e]);
             }
-            is_narrow =
-                is_narrow && reference[r] != kNoReference && reference[r] + Range::kTop - lowest * c < SoftmaxRange<Element>::kNarrowSpread;
+            is_narrow = is_narrow && reference[r] != kNoReference && reference[r] + Range::kTop - lowest * c < Limits::kNarrowSpread;
         }
         return is_narrow;
     }

@@ -33,7 +33,7 @@ struct AttentionArguments : AttentionTask {
 
 // A tile's shape; the kernel's shared memory follows from it.
 struct AttentionShape {
-    int depth;        // Most columns of Q and K; rounded up to whole panels in shared memory.
+    int depth;        // Most columns of Q and K, of 8 bits half as many; rounded up to whole panels in shared memory.
     int columns;      // Most columns of V; likewise.
     int keys;         // Of a tile.
     int warpgroups;   // Consumers, of 64 rows each; one producer warpgroup besides.
@@ -46,6 +46,7 @@ struct AttentionShape {
     bool bias_only, allowed_only, alibi_only, softcap_only;
     bool paged;   // K and V lie in pages, which kernels that modify scores find themselves.
     bool sparse;  // There is a mask of blocks or of a tree, and nothing else that modifies scores.
+    bool bytes;   // Q, K and V have 8 bits; V lies transposed (attention/sm90/transpose.cuh), as such products want it.
     int producer_registers, consumer_registers;
 
     constexpr int rows() const { return 64 * warpgroups; }
@@ -55,11 +56,15 @@ struct AttentionShape {
     constexpr int q_stages() const { return run_on ? 2 : 1; }
     constexpr int q_bytes() const { return rows() * panels(depth) * kAttentionPanel * 2; }
     constexpr int k_bytes() const { return keys * panels(depth) * kAttentionPanel * 2; }
-    constexpr int v_bytes() const { return keys * panels(columns) * kAttentionPanel * 2; }
+    constexpr int v_bytes() const {
+        return bytes ? columns * panels(keys / 2) * kAttentionPanel * 2 : keys * panels(columns) * kAttentionPanel * 2;
+    }
+    // Of a thread's probabilities, in registers.
+    constexpr int p_words() const { return bytes ? keys / 8 : keys / 4; }
     // O goes out through shared memory; of other shapes there is no room, or nothing to gain.
     constexpr bool stages_o() const {
-        return (!modifies || (is_fused() && !(bias_only && depth > 64))) && warpgroups > 1 && depth == columns &&
-               (depth == 64 || depth == 128);
+        return (!modifies || (is_fused() && !(bias_only && depth > 64))) && warpgroups > 1 &&
+               (bytes ? columns <= 128 : depth == columns && (depth == 64 || depth == 128));
     }
     constexpr int o_bytes() const { return stages_o() ? rows() * columns * 2 : 0; }
     // Work tiles, Q, K, V, O and mbarriers, and what aligning Q to 1024 bytes may take.

@@ -7,6 +7,7 @@
 #include "attention/mma/output.cuh"
 #include "attention/mma/shown_tiles.cuh"
 #include "attention/sm90/product.cuh"
+#include "attention/sm90/product_bytes.cuh"
 #include "attention/sm90/scores.cuh"
 #include "attention/sm90/stage.cuh"
 
@@ -140,9 +141,14 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         keep_in_registers(s_);
         product_fence();
 #pragma unroll
-        for (int i = 0; i < (Config::kShape.depth + 15) / 16; ++i)
-            score_product<Element, kKeys>(s_, q + i / 4 * (Config::kShape.rows() * kPanelRow / 16) + i % 4 * 2,
-                                          k + i / 4 * (kKeys * kPanelRow / 16) + i % 4 * 2, i != 0);
+        for (int i = 0; i < (Config::kShape.depth + 15) / 16; ++i) {
+            const uint64_t q_step = q + i / 4 * (Config::kShape.rows() * kPanelRow / 16) + i % 4 * 2,
+                           k_step = k + i / 4 * (kKeys * kPanelRow / 16) + i % 4 * 2;
+            if constexpr (Config::kShape.bytes)
+                score_product_bytes<kKeys>(s_, q_step, k_step, i != 0);
+            else
+                score_product<Element, kKeys>(s_, q_step, k_step, i != 0);
+        }
         if constexpr (Config::kShape.alibi_only)
             distance_product<Element>(s_, modifiers_.key_factors(), product_operand(shared_.distances, 16));
         product_commit();
@@ -150,8 +156,15 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
     __device__ __forceinline__ void multiply_values(uint64_t v) {
         keep_in_registers(o_);
         product_fence();
+        if constexpr (Config::kShape.bytes) {
 #pragma unroll
-        for (int i = 0; i < kKeys / 16; ++i) value_product<Element, Config::kShape.columns>(o_, p_ + 4 * i, v + i * 128);
+            for (int i = 0; i < kKeys / 32; ++i)
+                value_product_bytes<Config::kShape.columns>(o_, p_ + 4 * i,
+                                                            v + i / 4 * (Config::kShape.columns * kPanelRow / 16) + i % 4 * 2);
+        } else {
+#pragma unroll
+            for (int i = 0; i < kKeys / 16; ++i) value_product<Element, Config::kShape.columns>(o_, p_ + 4 * i, v + i * 128);
+        }
         product_commit();
     }
     // Issues the scores of the next key tile and the product with V of the current one, when this warpgroup is allowed to; returns when the
@@ -186,6 +199,7 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
 
     // Rows of V that nobody may read become zero: a probability of zero times NaN would be NaN.
     __device__ __forceinline__ void clear_unread_values(int tile) {
+        if constexpr (Config::kShape.bytes) return;  // The transposed V has zeros there.
         const int first = tile * kKeys, below = work_->read_first - first, from = work_->read_end - first;
         if (below <= 0 && from >= kKeys) return;
         wait_v();
@@ -239,10 +253,7 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
             o_[j + 3] *= rows_.factor[1];
         }
     }
-    __device__ __forceinline__ void narrow() {
-#pragma unroll
-        for (int i = 0; i < kKeys / 4; ++i) p_[i] = narrow_pair<Element>(s_[2 * i], s_[2 * i + 1]);
-    }
+    __device__ __forceinline__ void narrow() { narrow_probabilities<Element, Config::kShape.bytes>(s_, p_); }
     // O includes the tile before, V's stage is released, and this tile's probabilities are ready for the product with V.
     __device__ __forceinline__ void end_step() {
         product_wait<0>();
@@ -303,11 +314,25 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         issue_products(meanwhile);
         float share[2];
         rows_.moved = false;
-        rows_.exponentials(s_, factor(), share);
-        if (rows_.has_outgrown(share)) {
-            repeat_warp();
-            rows_.find_reference(s_, factor(), !a_.exact_only);
+        if constexpr (Config::kShape.bytes) {
+            rows_.moved = rises_;
+            if (rises_) rows_.raise_reference(rise_);
+        }
+        bool has_outgrown;
+        if constexpr (Config::kShape.bytes) {
+            float most[2];
+            rows_.bounded_exponentials(s_, factor(), share, most);
+            has_outgrown = rows_.has_outgrown(most);
+            rises_ = rows_.find_rise(most, rise_);
+        } else {
             rows_.exponentials(s_, factor(), share);
+            has_outgrown = rows_.has_outgrown(share);
+        }
+        if (has_outgrown) {
+            repeat_warp();
+            rows_.find_reference_again(s_, factor(), !a_.exact_only);
+            rows_.exponentials(s_, factor(), share);
+            rises_ = false;
         }
         rows_.row_sum[0] += share[0];
         rows_.row_sum[1] += share[1];
@@ -328,8 +353,13 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
                 if (trust_ == kUnknown) {
                     exact_step<true>(tile, true);
                     --tile;
+                    // A step that outgrows the range of 8 bits is dear, and the first tiles raise maxima most.
+                    constexpr int kMoreLooked = Config::kShape.bytes ? 2 : 0;
+#pragma unroll 1
+                    for (int i = 0; i < kMoreLooked && tile >= first; ++i, --tile) exact_step<false>(tile, true);
                 }
                 if (trust_ == kTrust) {
+                    rises_ = false;
 #pragma unroll 1
                     for (; tile >= first; --tile) unlooked_step([] {});
                 }
@@ -393,20 +423,27 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
     }
 
     __device__ __forceinline__ void store(const AttentionWorkTile &work, const float (&reference)[2], const float (&total)[2],
-                                          const float (&rounding)[2]) const {
+                                          const float (&rounding)[2]) {
         constexpr int kColumns = Config::kShape.columns;
+        if constexpr (Config::kShape.bytes) {
+            const float scale = this->value_scale(work);
+#pragma unroll
+            for (float &x : o_) x *= scale;
+        }
         if constexpr (Config::kShape.stages_o()) {
             if (stage_rows<Element, kColumns, Config::kShape.modifies>(a_, shared_.o, work, o_, reference, total, rounding, factor()))
                 return;
         }
-        store_rows<Element, kColumns, kKeys, Config::kShape.modifies, true, Config::kShape.sparse>(a_.p, work, row_of(work), o_, reference,
-                                                                                                   total, rounding, factor());
+        store_rows<Element, kColumns, kKeys, Config::kShape.modifies, true, Config::kShape.sparse, AllColumns, Config::kShape.bytes>(
+            a_.p, work, row_of(work), o_, reference, total, rounding, factor());
     }
 
     Ring<kWorkStages<Config>> work_ring_;
     [[maybe_unused]] std::conditional_t<Config::kShape.sparse, ShownTiles<kKeys>, int> shown_;
+    bool rises_ = false;  // Of 8 bits: what the references rise by in the next step without maxima.
+    float rise_[2];
     float o_[Config::kShape.columns / 2];
-    uint32_t p_[kKeys / 4];
+    uint32_t p_[Config::kShape.p_words()];
 };
 
 }  // namespace attile::gpu::sm90

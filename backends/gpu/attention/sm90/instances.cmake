@@ -122,6 +122,24 @@ attile_gpu_instance(cols128_softcap TABLE Softcap
   depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
   modifies softcap_only)
 
+# Q, K and V of e4m3 (a column of Q and K is two of them, O's type is the instance's), with V transposed.
+#
+#   shape         rows x keys  shared memory: Q + stages (K + V) + O          registers at launch; of a consumer thread; spilled, bytes
+#   cols64_e4m3   192 x 128    24 + 4 (16 + 8) + 24       = 144 KB + 1.75     128; 160; 56
+#   cols128_e4m3  128 x 128    16 + 4 (16 + 16) + 32      = 176 KB + 1.75     168; 232; none
+#   cols256_e4m3  128 x 128    32 + 2 (32 + 32)           = 160 KB + 1.75     168; 240; 64
+#
+# Bound: the tensor cores, 8192 FLOP a cycle, and the exponentials: at 128 columns they take equally long.
+attile_gpu_instance(cols64_e4m3 TABLE Bytes
+  depth=32 columns=64 keys=128 warpgroups=3 stages=4 producer_registers=32 consumer_registers=160
+  prediction bytes)
+attile_gpu_instance(cols128_e4m3 TABLE Bytes
+  depth=64 columns=128 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
+  prediction bytes)
+attile_gpu_instance(cols256_e4m3 TABLE Bytes
+  depth=128 columns=256 keys=128 warpgroups=2 stages=2 producer_registers=24 consumer_registers=240
+  prediction bytes)
+
 # float32 by tf32x3. One block a multiprocessor, by shared memory and registers: two consumer warpgroups multiply, two producer warpgroups
 # split K and V.
 #

@@ -8,23 +8,14 @@
 #include "attention/mma/copies.h"
 #include "attention/run.h"
 #include "attention/sm90/instances.h"
+#include "attention/sm90/launch.h"
 #include "host/sizes.h"
 #include "host/status.h"
-#include "mma/reach.h"
 
 namespace attile::gpu::sm90 {
 namespace {
 
 constexpr int64_t kFewDepth = 64;  // Narrower heads have a plain kernel of their own width.
-
-constexpr int64_t kL2Bytes = 32ll << 20;  // Of K and V that tiles walked together may touch.
-
-// Why TMA cannot reach an operand that ordinary loads reach; null: it can.
-const char *unreachable(const attile_operand &x, int64_t heads, int64_t rows, int64_t bytes) {
-    if (!is_reachable(x.data, x.stride, 3, bytes)) return "has a stride that is negative or too long for TMA";
-    if ((x.stride[1] == 0 && heads > 1) || (x.stride[2] == 0 && rows > 1)) return "is broadcast along its heads or rows";
-    return nullptr;
-}
 
 // Of the tensor cores' peak, or for few rows of the memory's, as measured on an H200 where there is much to do.
 double share_of(const attile_attention_problem &p, const AttentionTile &tile, bool modifies, bool is_few) {
@@ -130,13 +121,10 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     choice.has_strips = choice.has_strips && choice.plan.kernel == tile.kernel;
     if (!choice.taken) return choice;
     choice.plan.share = share_of(p, tile, modifies, is_few);
-    choice.grid = static_cast<int32_t>(std::min<int64_t>(
-        choice.tiles, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * choice.plan.blocks_per_unit));
     // Tiles of few rows are alike where lengths and windows do not tell them apart: dealt out in order they need no counter zeroed first.
     const bool is_even = is_few && p.window_left < 0 && p.window_right < 0 && !is_present(p.key_lengths) && !is_present(p.key_starts) &&
                          !is_present(p.cu_len_q) && !is_present(p.cu_len_k);
-    choice.has_counter = choice.tiles > choice.grid && !is_even;
-    if (choice.has_counter) choice.plan.workspace += workspace_piece(sizeof(int32_t));
+    choose_grid(device, is_even, choice);
     return choice;
 }
 
@@ -144,60 +132,23 @@ namespace {
 
 int32_t launch_attention(Device &device, const attile_attention_problem &p, const Sm90AttentionChoice &choice, Workspace &workspace,
                          Stream stream) {
-    const AttentionPlan &plan = choice.plan;
     AttentionArguments a = {};
     int32_t status = attention_task(p, choice, kL2Bytes, workspace, a);
     if (status != ATTILE_OK) return status;
-    const bool packed_q = is_present(p.cu_len_q), packed_k = is_present(p.cu_len_k), paged = is_present(p.block_table);
-    const int64_t pack = plan.pack;
-
-    TensorMapShape q;
-    q.axes = 5;
-    q.is_fetched_by_lines = true;
-    const int64_t q_extent[] = {p.head_dim, pack, p.total_q, p.heads_q / pack, packed_q || p.q.stride[0] == 0 ? 1 : p.batch};
-    const int64_t q_stride[] = {1, p.q.stride[1], p.q.stride[2], p.q.stride[1] * pack, p.q.stride[0]};
-    const int32_t q_box[] = {kAttentionPanel, plan.pack, plan.rows / plan.pack, 1, 1};
-    std::copy(q_extent, q_extent + 5, q.extent);
-    std::copy(q_stride, q_stride + 5, q.stride);
-    std::copy(q_box, q_box + 5, q.box);
-    a.q_batch = q_extent[4] > 1;
-    status = device.make_tensor_map(p.q.data, p.q.dtype, q, &a.map_q);
-    const auto make_keys = [&](const attile_operand &x, int64_t columns, int32_t &head_moves, int32_t &batch_moves, TensorMap *map) {
+    const AttentionPlan &plan = choice.plan;
+    const bool paged = is_present(p.block_table);
+    status = map_queries(device, p, plan, a);
+    const auto map_keys = [&](const attile_operand &x, int64_t columns, int32_t &head_moves, int32_t &batch_moves, TensorMap *map) {
         if (status != ATTILE_OK) return;
-        TensorMapShape shape;
-        shape.axes = 4;
-        shape.is_fetched_by_lines = true;  // Decoding: 5 to 7 % more of the memory's rate; elsewhere level.
-        const int64_t entries = packed_k || x.stride[0] == 0 ? 1 : p.batch;
-        const int64_t extent[] = {columns, paged ? p.page_size : p.total_k, x.stride[1] == 0 ? 1 : p.heads_kv, paged ? p.pages : entries};
-        const int64_t stride[] = {1, x.stride[2], x.stride[1], x.stride[0]};
-        const int32_t box[] = {kAttentionPanel, paged ? choice.page_rows : plan.keys, 1, 1};
-        std::copy(extent, extent + 4, shape.extent);
-        std::copy(stride, stride + 4, shape.stride);
-        std::copy(box, box + 4, shape.box);
-        head_moves = extent[2] > 1;
-        batch_moves = extent[3] > 1;
-        status = device.make_tensor_map(x.data, x.dtype, shape, map);
+        const int64_t entries = is_present(p.cu_len_k) || x.stride[0] == 0 ? 1 : p.batch, heads = x.stride[1] == 0 ? 1 : p.heads_kv;
+        const KeyBox box = {columns, paged ? p.page_size : p.total_k, heads, paged ? p.pages : entries,
+                            paged ? choice.page_rows : plan.keys};
+        status = map_key_boxes(device, x, box, head_moves, batch_moves, map);
     };
-    make_keys(p.k, p.head_dim, a.k_head, a.k_batch, &a.map_k);
-    make_keys(p.v, p.head_dim_v, a.v_head, a.v_batch, &a.map_v);
+    map_keys(p.k, p.head_dim, a.k_head, a.k_batch, &a.map_k);
+    map_keys(p.v, p.head_dim_v, a.v_head, a.v_batch, &a.map_v);
+    if (status == ATTILE_OK && p.o.dtype == p.q.dtype) status = map_output(device, p, plan, a);
     if (status != ATTILE_OK) return status;
-
-    const bool writes_tiles = pack == 1 && plan.splits == 1 && p.o.dtype == p.q.dtype && !is_present(p.sinks) &&
-                              unreachable(p.o, p.heads_q, p.total_q, 2) == nullptr;
-    if (writes_tiles) {
-        TensorMapShape o;
-        o.axes = 4;
-        const int64_t extent[] = {p.head_dim_v, p.total_q, p.heads_q, packed_q ? 1 : p.batch};
-        const int64_t stride[] = {1, p.o.stride[2], p.o.stride[1], p.o.stride[0]};
-        const int32_t box[] = {kAttentionPanel, kAttentionStagedRows, 1, 1};
-        std::copy(extent, extent + 4, o.extent);
-        std::copy(stride, stride + 4, o.stride);
-        std::copy(box, box + 4, o.box);
-        a.has_map_o = 1;
-        a.o_batch = extent[3] > 1;
-        status = device.make_tensor_map(p.o.data, p.o.dtype, o, &a.map_o);
-        if (status != ATTILE_OK) return status;
-    }
     if (choice.has_strips) {
         const attile_operand &x = strips_of(p);
         const int64_t of_element = keys_of_element(x, p);
@@ -215,21 +166,7 @@ int32_t launch_attention(Device &device, const attile_attention_problem &p, cons
         if (status != ATTILE_OK) return status;
     }
     a.page_rows = choice.page_rows;
-    if (choice.has_counter) {
-        a.counter = workspace.take<int32_t>(1);
-        if (a.counter == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
-        status = device.fill_zero(a.counter, sizeof(int32_t), stream);
-        if (status != ATTILE_OK) return status;
-    }
-    Dim3 grid, block;
-    grid.x = static_cast<uint32_t>(choice.grid);
-    block.x = static_cast<uint32_t>(plan.threads);
-    void *arguments[] = {&a};
-    // A launch of several rounds gains nothing by an early start.
-    status = choice.tiles > choice.grid ? device.launch(plan.kernel, grid, block, plan.shared, arguments, stream)
-                                        : device.launch_early(plan.kernel, grid, block, plan.shared, arguments, stream);
-    if (status != ATTILE_OK || plan.splits == 1) return status;
-    return attention_combine(device, a.p, p, stream);
+    return launch_tiles(device, p, choice, a, workspace, stream);
 }
 
 struct HopperAttention {

@@ -51,6 +51,15 @@ __device__ __forceinline__ void load_keys(const AttentionArguments &a, const Att
         tensor_load_4d(to + j * kKeys * kPanelRow, map, full, kAttentionPanel * j, first_k + tile * kKeys, head, batch);
 }
 
+// A tile of V of 8 bits, transposed: keys are its columns, two an element.
+template <class Config>
+__device__ __forceinline__ void load_transposed(const AttentionArguments &a, uint32_t to, uint32_t full, int tile, int head, int batch) {
+    constexpr int kPanelBytes = Config::kShape.columns * kAttentionPanel * 2, kElements = Config::kShape.keys / 2;
+#pragma unroll
+    for (int j = 0; j < AttentionShape::panels(kElements); ++j)
+        tensor_load_4d(to + j * kPanelBytes, &a.map_v, full, tile * kElements + kAttentionPanel * j, 0, head, batch);
+}
+
 // The same by a whole warp, of pages alone: a lane looks up and loads a run of keys. Returns a bit for each eight of the entry's keys whose
 // page is missing.
 template <class Config, int kPanels>
@@ -186,6 +195,8 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
                 if (leads) barrier_arrive_expect(full, Config::kShape.v_bytes());
                 if constexpr (kPaged)
                     load_pages<Config, kPanelsOfV>(a, work, &a.map_v, to, full, value_tile, v_head);
+                else if (Config::kShape.bytes)
+                    load_transposed<Config>(a, to, full, value_tile, v_head, v_batch);
                 else if (leads)
                     load_keys<Config, kPanelsOfV>(a, work, &a.map_v, to, full, value_tile, work.first_k, v_head, v_batch);
                 v_ring.advance();

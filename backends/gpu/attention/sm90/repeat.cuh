@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attention/sm90/arguments.h"
+#include "attention/sm90/product_bytes.cuh"
 #include "sm90/ptx.cuh"
 
 namespace attile::gpu::sm90 {
@@ -25,7 +26,12 @@ __device__ __forceinline__ void repeat_scores(float (&s)[Config::kShape.keys / 2
         for (int j = 0; j < Config::kShape.keys / 16; ++j) {
             load_matrices(y, key_row + panel * Config::kShape.keys * 128 + j * 2048 + (((chunk + ((lane >> 3) & 1)) ^ (lane & 7)) << 4));
 #pragma unroll
-            for (int h = 0; h < 2; ++h) multiply<Element>(s + 8 * j + 4 * h, x, y[2 * h], y[2 * h + 1]);
+            for (int h = 0; h < 2; ++h) {
+                if constexpr (Config::kShape.bytes)
+                    multiply_bytes(s + 8 * j + 4 * h, x, y[2 * h], y[2 * h + 1]);
+                else
+                    multiply<Element>(s + 8 * j + 4 * h, x, y[2 * h], y[2 * h + 1]);
+            }
         }
     }
 }

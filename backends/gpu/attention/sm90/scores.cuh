@@ -2,6 +2,7 @@
 // What a consumer warpgroup of the attention kernel does to its scores: masks, changes, maxima, exponentials.
 #pragma once
 
+#include "attention/mma/repair.cuh"
 #include "attention/mma/softmax.cuh"
 #include "attention/sm90/fused.cuh"
 #include "attention/sm90/modify.cuh"
@@ -24,8 +25,9 @@ class AttentionScores : protected AttentionRings<Config> {
     static constexpr bool kIsFused = Config::kShape.is_fused(), kModifiesAny = Config::kShape.modifies && !kIsFused;
     using Change = std::conditional_t<kIsFused, FusedChange<Element, Config>, WarpModifiers<Element, Config>>;
     // Not f16 at other widths: ptxas takes warps for divergent there, or spills.
-    static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, BF16> || Config::kShape.depth == 64 ||
-                                                                    (Config::kShape.depth == 128 && Config::kShape.columns == 128));
+    static constexpr bool kUnlooked =
+        Config::kShape.prediction && (Config::kShape.bytes || std::is_same_v<Element, BF16> || Config::kShape.depth == 64 ||
+                                      (Config::kShape.depth == 128 && Config::kShape.columns == 128));
     // Not with ALiBi, whose tiles of the diagonal have a row's largest probability often, and are looked at: it is not rounded then.
     static constexpr bool kHasSlack = !Config::kShape.alibi_only;
     // The rows of two warpgroups see the same key tiles, except under a window.
@@ -116,7 +118,9 @@ class AttentionScores : protected AttentionRings<Config> {
 
     // Times this, scores are in units of log2.
     __device__ __forceinline__ float factor() const {
-        if constexpr (kIsFused)
+        if constexpr (Config::kShape.bytes)
+            return scale_;
+        else if constexpr (kIsFused)
             return modifiers_.factor();
         else if constexpr (Config::kShape.modifies)
             return modifiers_.factor;
@@ -126,11 +130,16 @@ class AttentionScores : protected AttentionRings<Config> {
     // Scores become P in registers.
     template <bool kDecides>
     __device__ __forceinline__ void look(int tile, bool is_whole) {
+        if constexpr (Config::kShape.bytes) mend_sign();
         if constexpr (Config::kShape.paged) is_whole = is_whole && missing_ == 0;
         if (!is_whole) mask(tile);
         if (kUnlooked && kDecides && is_whole) decide_trust();
         rows_.find_reference(s_, factor(), !a_.exact_only);
-        if (kUnlooked && kDecides && !is_whole && !any_of_group(!rows_.spread_is_narrow(s_, factor())) && !a_.exact_only) trust_ = kTrust;
+        if (kUnlooked && !Config::kShape.bytes && kDecides && !is_whole && !any_of_group(!rows_.spread_is_narrow(s_, factor())) &&
+            !a_.exact_only)
+            trust_ = kTrust;
+        if constexpr (Config::kShape.bytes)
+            if (before_ != 1) trust_ = kLook;
         rows_.exact_exponentials(s_, factor());
     }
     // The same for modified scores. One function for steps with and without maxima, since the modification is long. Each warp decides by
@@ -249,6 +258,7 @@ class AttentionScores : protected AttentionRings<Config> {
     __device__ __forceinline__ void first_softmax() {
         rows_.begin();
         trust_ = kUnknown;
+        if constexpr (Config::kShape.bytes) find_scale();
         if constexpr (kIsFused)
             look_at_fused<true>(end_tile_ - 1, is_full(end_tile_ - 1));
         else if constexpr (Config::kShape.modifies)
@@ -262,13 +272,42 @@ class AttentionScores : protected AttentionRings<Config> {
         hide_missing();
     }
 
+    __device__ __forceinline__ int first_head(const AttentionWorkTile &work) const {
+        return work.head * static_cast<int>(a_.p.pack.divisor);
+    }
+    __device__ __forceinline__ int kv_head(const AttentionWorkTile &work) const {
+        return static_cast<int>(quotient(static_cast<uint32_t>(first_head(work)), a_.p.group));
+    }
+    // Of 8 bits: a work tile's heads have one scale of q and one of k. One that is not positive, or that is far, is multiplied before the
+    // maxima are taken.
+    __device__ __forceinline__ void find_scale() {
+        scale_ = warp_uniform(a_.p.scale_log2 * scale_of_head(a_.p.q_scale, work_->batch, first_head(*work_)) *
+                              scale_of_head(a_.p.k_scale, work_->batch, kv_head(*work_)));
+        before_ = 1;
+        if (!(scale_ > 0 && scale_ < kLargestScale)) {
+            before_ = scale_;
+            scale_ = 1;
+        }
+    }
+    __device__ __forceinline__ void mend_sign() {
+        if (before_ == 1) return;
+#pragma unroll
+        for (float &x : s_) x *= before_;
+    }
+    __device__ __forceinline__ float value_scale(const AttentionWorkTile &work) const {
+        return scale_of_head(a_.p.v_scale, work.batch, kv_head(work));
+    }
+
+    static constexpr float kLargestScale = 8192;
+    float scale_, before_;  // Of 8 bits.
+
     enum Trust { kUnknown, kLook, kTrust };
 
     const AttentionArguments &a_;
     const AttentionWorkTile *work_ = nullptr;
     int first_tile_, end_tile_, full_first_, full_end_;
     Change modifiers_;
-    RowSoftmax<Element, kKeys / 2> rows_;
+    RowSoftmax<Element, kKeys / 2, std::conditional_t<Config::kShape.bytes, BytesSoftmaxRange, SoftmaxRange<Element>>> rows_;
     Trust trust_ = kUnknown;
     float s_[kKeys / 2];
     uint32_t last_hidden_[2] = {};  // Of the last key tile: hidden_by_tree().
