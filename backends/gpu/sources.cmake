@@ -32,11 +32,11 @@ set(ATTILE_GPU_GEMM_SOURCES
 )
 set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/any.cu
-  attention/simt/products_f64.cu
+  attention/simt/products.cu
   attention/simt/single128.cu
   attention/simt/single64.cu
   attention_backward/simt/products.cu
-  attention_backward/simt/products_f64.cu
+  attention_backward/simt/composed.cu
   attention_backward/simt/steps.cu
   attention/simt/combine.cu
   attention/simt/convert.cu
@@ -48,7 +48,7 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention_backward/plan.cpp
   attention_backward/run.cpp
   attention_backward/simt/plan.cpp
-  attention_backward/simt/products_f64_plan.cpp
+  attention_backward/simt/composed_plan.cpp
   attention/plan.cpp
   attention/problem.cpp
   attention/run.cpp
@@ -56,7 +56,7 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/head_cut.cpp
   attention/simt/head_product.cpp
   attention/simt/plan.cpp
-  attention/simt/products_f64_plan.cpp
+  attention/simt/products_plan.cpp
 )
 # These, besides their instances.
 set(ATTILE_GPU_SIMT_FAMILIES attention/simt attention_backward/simt)

@@ -26,9 +26,9 @@ inline bool gradients_go_by(const char *what) {
     return set != nullptr && std::strcmp(set, what) == 0;
 }
 
-// The unfused kernels in the place of `kernel`, where there are such. dbias: the gradient of the bias is asked for.
+// The unfused kernels, or GEMM's products, in the place of `kernel`, where there are such. dbias: the gradient of the bias is asked for.
 inline std::string by_products(const std::string &kernel, const AttentionCase &c, bool dbias) {
-    if (kernel == "attention_backward_any_f64") return "attention_backward_products_f64";
+    if (const std::size_t any = kernel.find("_any_"); any != std::string::npos) return std::string(kernel).replace(any, 5, "_products_");
     const bool is_aligned = c.dtype != ATTILE_F32 || (c.q_layout.offset == 0 && c.k_layout.offset == 0 && c.v_layout.offset == 0);
     if (!is_aligned || dbias) return kernel;
     for (const char *const width : {"64", "128", "256"})

@@ -319,7 +319,7 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
 
 int64_t AttentionPlan::blocks_of(int64_t heads) const { return whole_blocks + (row_blocks * heads - whole_blocks) * splits; }
 
-AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) {
+AttentionPlan plan_attention(Device &device, const attile_attention_problem &p, bool by_any) {
     AttentionPlan plan;
     if (p.len_q > kAttentionMaxLength || p.len_k > kAttentionMaxLength ||
         p.len_q * (p.heads_q / std::max<int64_t>(p.heads_kv, 1)) > kAttentionMaxLength) {
@@ -340,7 +340,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
 
     // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
     // largest that float32 holds are infinite.
-    if (wide || std::fabs(p.scale) > kLargestScale || p.head_dim > 256 || p.head_dim_v > 256 || p.head_dim_v == 0) {
+    if (by_any || wide || std::fabs(p.scale) > kLargestScale || p.head_dim > 256 || p.head_dim_v > 256 || p.head_dim_v == 0) {
         const simt::AttentionAnyKernel kernel = wide                          ? simt::attention_any_f64()
                                                 : attention_has_eight_bits(p) ? simt::attention_any_f32_scaled()
                                                                               : simt::attention_any_f32();

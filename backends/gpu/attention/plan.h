@@ -47,7 +47,8 @@ struct AttentionPlan {
     double cost = 0;  // Estimated seconds.
 };
 
-AttentionPlan plan_attention(Device &device, const attile_attention_problem &problem);
+// `by_any`: of the kernel that takes anything, whatever is faster.
+AttentionPlan plan_attention(Device &device, const attile_attention_problem &problem, bool by_any = false);
 
 // The softcap as kernels take it. In float, one that has no inverse is as good as none, one far below a score's rounding as good as 0.
 double attention_softcap(const attile_attention_problem &problem);

@@ -3,10 +3,10 @@
 // that tests a backend tests them where no GPU is. ATTILE_EMULATED_ORDER=forward|backward|shuffled sets the order of a block's threads,
 // ATTILE_EMULATED_MEMORY how many bytes the device says it has, by which some plans go, ATTILE_EMULATED_CAPACITY how many it has,
 // ATTILE_CUDA_GRADIENTS=tiles|products|time how gradients of float32 and float64 are made,
-// ATTILE_CUDA_ATTENTION=tiles|streams|products|time how attention of more than a few rows, and of float64: by tiles if they are not set,
-// since a processor's time says nothing. With ATTILE_EMULATED_PRODUCTS it has gemm, by the reference's loops, with ATTILE_EMULATED_GEMM by
-// its kernels, as far as they are emulated. ATTILE_EMULATED_DEVICES=n devices are there, all alike. There are two: "emulated" with warps of
-// 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
+// ATTILE_CUDA_ATTENTION=tiles|streams|products|time how attention: by tiles if they are not set, since a processor's time says nothing.
+// With ATTILE_EMULATED_PRODUCTS it has gemm, by the reference's loops, with ATTILE_EMULATED_GEMM by its kernels, as far as they are
+// emulated. ATTILE_EMULATED_DEVICES=n devices are there, all alike. There are two: "emulated" with warps of 32, and "emulated64" with waves
+// of 64 and what the kernels do otherwise on AMD's GPUs.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

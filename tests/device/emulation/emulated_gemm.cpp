@@ -11,14 +11,11 @@
 namespace attile::gpu::simt {
 
 // Nobody asks the emulated device for products of these.
-const GemmKernels &gemm_kernels_f32() {
+const GemmKernels &gemm_kernels_f16() {
     static const GemmKernels none = {};
     return none;
 }
-const GemmKernels &gemm_kernels_f16() { return gemm_kernels_f32(); }
-const GemmKernels &gemm_kernels_bf16() { return gemm_kernels_f32(); }
-const void *gemm_combine_f32() { return nullptr; }
-const void *gemm_combine_plain_f32(bool) { return nullptr; }
+const GemmKernels &gemm_kernels_bf16() { return gemm_kernels_f16(); }
 
 }  // namespace attile::gpu::simt
 
@@ -26,8 +23,7 @@ namespace attile::test {
 
 namespace {
 
-bool is_gemm_product(const void *kernel) {
-    const gpu::simt::GemmKernels &all = gpu::simt::gemm_kernels_f64();
+bool is_gemm_product(const gpu::simt::GemmKernels &all, const void *kernel) {
     bool is_one = false;
     const auto ask = [&](const void *other) { is_one = is_one || (other != nullptr && other == kernel); };
     for (const gpu::simt::GemmTileKernels &tile : all.tiles) {
@@ -53,8 +49,11 @@ constexpr emulation::Call kCall = &emulation::Caller<const Params>::call;
 }  // namespace
 
 emulation::Call call_of_gemm(const void *kernel) {
-    if (is_gemm_product(kernel)) return kCall<gpu::GemmParams>;
-    if (kernel == gpu::simt::gemm_combine_f64()) return kCall<gpu::GemmCombineParams>;
+    for (const gpu::simt::GemmKernels *all : {&gpu::simt::gemm_kernels_f32(), &gpu::simt::gemm_kernels_f64()})
+        if (is_gemm_product(*all, kernel)) return kCall<gpu::GemmParams>;
+    for (const void *combine : {gpu::simt::gemm_combine_f32(), gpu::simt::gemm_combine_f64(), gpu::simt::gemm_combine_plain_f32(false),
+                                gpu::simt::gemm_combine_plain_f32(true)})
+        if (kernel == combine) return kCall<gpu::GemmCombineParams>;
     if (is_product_of_int8(kernel)) return kCall<gpu::narrow::ProductParams>;
     if (kernel == gpu::narrow::rewrite_kernel()) return kCall<gpu::narrow::RewriteParams>;
     return kernel == gpu::narrow::finish_kernel() ? kCall<gpu::narrow::FinishParams> : nullptr;

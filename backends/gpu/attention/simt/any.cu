@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention for whatever the fast kernels do not take: float64 where products do not pay, and head dims above 256. Every option, any
-// strides, any storage.
+// Attention for whatever the fast kernels do not take, and products do not or do not pay: float64, and head dims above 256. Every option,
+// any strides, any storage.
 //
 // Block: 16 rows of Q x 32 keys x 256 columns of V, 128 threads; a lane group owns 4 rows for the whole key loop. Shared memory: 16 rows of
 // Q, 16 head_dim numbers, dynamic. In S a lane owns a key, in PV it owns 8 columns; probabilities pass by shuffles. Head dims of V above
@@ -8,7 +8,7 @@
 #include "attention/output.h"
 #include "attention/scaled.h"
 #include "attention/simt/kernels.h"
-#include "attention/simt/products_f64.h"
+#include "attention/simt/products.h"
 #include "attention/simt/wide_row.cuh"
 
 namespace attile::gpu::simt {
@@ -225,12 +225,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any_scaled(const Att
     run_block<float, true>(p, AttentionPlace(p, blockIdx.x), reinterpret_cast<float *>(shared_bytes));
 }
 
+template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any_irregular(const IrregularParams params) {
     ATTILE_GPU_DYNAMIC_SHARED(shared_bytes);
     const AttentionParams &p = params.attention;
     const AttentionPlace place(p, blockIdx.x);
     if (params.irregular[quotient(place.batch * p.heads.divisor + place.head, p.group)] == 0) return;
-    run_block(p, place, reinterpret_cast<double *>(shared_bytes));
+    run_block(p, place, reinterpret_cast<T *>(shared_bytes));
 }
 
 AttentionAnyKernel instance(const char *name, const void *kernel, std::size_t element) {
@@ -248,6 +249,8 @@ AttentionAnyKernel attention_any_f32_scaled() {
 AttentionAnyKernel attention_any_f64() {
     return instance("attention_any_f64", reinterpret_cast<const void *>(&attention_any<double>), sizeof(double));
 }
-IrregularKernel attention_any_irregular_f64() { return &attention_any_irregular; }
+IrregularKernel attention_any_irregular_kernel(bool is_f64) {
+    return is_f64 ? &attention_any_irregular<double> : &attention_any_irregular<float>;
+}
 
 }  // namespace attile::gpu::simt

@@ -13,42 +13,42 @@
 namespace attile::gpu::simt {
 namespace {
 
-const void *moved(const void *data, int64_t numbers) {
-    return reinterpret_cast<const void *>(reinterpret_cast<uintptr_t>(data) + sizeof(double) * static_cast<uintptr_t>(numbers));
+const void *moved(const attile_attention_problem &p, const void *data, int64_t numbers) {
+    return reinterpret_cast<const void *>(reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(number_bytes(p) * numbers));
 }
 
-int32_t pass_rows(Device &device, DenseKernel kernel, const AttentionParams &attention, const SlicePlace &at,
-                  const AttentionOperand &operand, int64_t cols, bool of_keys, double *copy, const double *divisors, Stream stream) {
-    const DenseParams params = {attention, head_slice(at), operand, copy, divisors, static_cast<int32_t>(cols), of_keys};
+int32_t pass_rows(const DenseRows &rows, DenseKernel kernel, const SlicePlace &at, const AttentionOperand &operand, int64_t cols,
+                  bool of_keys, void *copy, const void *divisors) {
+    const DenseParams params = {rows.params, head_slice(at), operand, copy, divisors, static_cast<int32_t>(cols), of_keys};
     constexpr int64_t kGroups = kWideThreads / 32, kMostBlocks = 1 << 20;
     const int64_t blocks = std::min(ceil_div(params.slice.total, kGroups), kMostBlocks);
-    return launch(device, kernel, Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{kWideThreads, 1, 1}, 0, stream, params);
+    return launch(rows.device, kernel, Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{kWideThreads, 1, 1}, 0, rows.stream, params);
 }
 
 }  // namespace
 
 HeadMatrix rows_matrix(const attile_operand &x, const attile_attention_problem &p, const SlicePlace &at, int64_t cols, bool is_copied,
-                       const double *copy) {
+                       const void *copy) {
     if (is_copied) {
         const int64_t member = at.rows * cols, head = at.members * member;
         return {copy, at.heads * head, head, member, cols, 1};
     }
     const int64_t group = p.heads_q / p.heads_kv;
     const int64_t first = at.entry * x.stride[0] + (at.head * group + at.member) * x.stride[1] + at.row * x.stride[2];
-    return {moved(x.data, first), x.stride[0], group * x.stride[1], x.stride[1], x.stride[2], x.stride[3]};
+    return {moved(p, x.data, first), x.stride[0], group * x.stride[1], x.stride[1], x.stride[2], x.stride[3]};
 }
 
 HeadMatrix keys_matrix(const attile_operand &x, const attile_attention_problem &p, const SlicePlace &at, int64_t cols, bool is_copied,
-                       const double *copy) {
+                       const void *copy) {
     if (is_copied) {
         const int64_t head = p.len_k * cols;
-        return {moved(copy, at.key * cols), at.heads * head, head, 0, cols, 1};
+        return {moved(p, copy, at.key * cols), at.heads * head, head, 0, cols, 1};
     }
     const int64_t first = at.entry * x.stride[0] + at.head * x.stride[1] + at.key * x.stride[2];
-    return {moved(x.data, first), x.stride[0], x.stride[1], 0, x.stride[2], x.stride[3]};
+    return {moved(p, x.data, first), x.stride[0], x.stride[1], 0, x.stride[2], x.stride[3]};
 }
 
-HeadMatrix score_matrix(const SlicePlace &at, const double *scores) {
+HeadMatrix score_matrix(const SlicePlace &at, const void *scores) {
     const int64_t row = pitch_of(at), member = at.rows * row, head = at.members * member;
     return {scores, at.heads * head, head, member, row, 1};
 }
@@ -58,8 +58,8 @@ HeadMatrix transposed(HeadMatrix matrix) {
     return matrix;
 }
 
-HeadMatrix of_member(HeadMatrix matrix, int64_t member) {
-    matrix.data = moved(matrix.data, member * matrix.member);
+HeadMatrix of_member(const attile_attention_problem &p, HeadMatrix matrix, int64_t member) {
+    matrix.data = moved(p, matrix.data, member * matrix.member);
     matrix.member = 0;
     return matrix;
 }
@@ -70,6 +70,7 @@ HeadProduct head_product(const attile_attention_problem &p, const SlicePlace &at
     product.heads = at.heads;
     product.members = at.members;
     product.alpha = 1;
+    product.dtype = number_type(p);
     product.flags = p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT;
     return product;
 }
@@ -81,12 +82,19 @@ const char *why_no_products(const attile_attention_problem &p, std::initializer_
     if (p.scale == 0) return "the scale is 0";
     if (is_present(p.key_starts)) return "keys before an entry's first are not to be multiplied";
     if (attention_has_sparse_mask(p)) return "products do not pass over what a mask of blocks hides, nor know masks of trees";
-    for (const attile_operand *x : operands)
-        if (x->dtype != ATTILE_F64) return "an operand is not of float64";
+    for (const attile_operand *x : operands) {
+        if (p.compute == ATTILE_F64 && x->dtype != ATTILE_F64) return "an operand is not of float64";
+        if (p.compute != ATTILE_F64 && x->dtype != ATTILE_F32 && x->dtype != ATTILE_F16 && x->dtype != ATTILE_BF16)
+            return "an operand is of 8 bits";
+    }
     const bool is_packed = is_present(p.cu_len_q) || is_present(p.cu_len_k);
     if (is_packed && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
         return "batch-invariant products of packed sequences would depend on the longest";
     return p.batch * p.heads_kv >= kMostKeys / p.len_k ? "there are more keys than a kernel numbers" : nullptr;
+}
+
+bool are_converted(const attile_attention_problem &p, std::initializer_list<const attile_operand *> operands) {
+    return std::any_of(operands.begin(), operands.end(), [&](const attile_operand *x) { return x->dtype != number_type(p); });
 }
 
 AttentionParams wide_params(const attile_attention_problem &p) {
@@ -95,18 +103,14 @@ AttentionParams wide_params(const attile_attention_problem &p) {
     return attention_params(p, uncut);
 }
 
-int32_t copy_rows(Device &device, const AttentionParams &params, const SlicePlace &at, const AttentionOperand &operand, int64_t cols,
-                  bool of_keys, double *copy, Stream stream) {
-    return pass_rows(device, attention_f64_gather_kernel(), params, at, operand, cols, of_keys, copy, nullptr, stream);
+int32_t DenseRows::copy(const SlicePlace &at, const AttentionOperand &operand, int64_t cols, bool of_keys, void *to) const {
+    return pass_rows(*this, attention_products_gather_kernel(is_f64), at, operand, cols, of_keys, to, nullptr);
 }
-int32_t store_rows(Device &device, const AttentionParams &params, const SlicePlace &at, const AttentionOperand &operand, int64_t cols,
-                   bool of_keys, double *copy, Stream stream) {
-    return pass_rows(device, attention_f64_scatter_kernel(), params, at, operand, cols, of_keys, copy, nullptr, stream);
+int32_t DenseRows::store(const SlicePlace &at, const AttentionOperand &operand, int64_t cols, bool of_keys, void *from) const {
+    return pass_rows(*this, attention_products_scatter_kernel(is_f64), at, operand, cols, of_keys, from, nullptr);
 }
-
-int32_t divide_rows(Device &device, const AttentionParams &params, const SlicePlace &at, const AttentionOperand &operand, int64_t cols,
-                    double *copy, const double *divisors, Stream stream) {
-    return pass_rows(device, attention_f64_divide_kernel(), params, at, operand, cols, false, copy, divisors, stream);
+int32_t DenseRows::divide(const SlicePlace &at, const AttentionOperand &operand, int64_t cols, void *from, const void *divisors) const {
+    return pass_rows(*this, attention_products_divide_kernel(is_f64), at, operand, cols, false, from, divisors);
 }
 
 void say_why_no_products(const Declined &why, attile_support &support) {

@@ -27,11 +27,19 @@ bool has_unknown_diagonal(const attile_attention_problem &p) {
 }
 bool is_invariant(const attile_attention_problem &p) { return (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0; }
 
-// Float64 operations a second. Tensor cores of these capabilities multiply twice as fast (gemm/sm80).
-double product_rate(const DeviceProperties &device, bool invariant) {
-    const double peak = device.peak_flops_f64 > 0 ? device.peak_flops_f64 : 1e12;
-    const bool has_cores = (device.capability == 80 || device.capability == 90) && device.device_type == ATTILE_DEVICE_CUDA && !invariant;
-    return kProductShare * peak * (has_cores ? 2 : 1);
+bool is_f64(const attile_attention_problem &p) { return p.compute == ATTILE_F64; }
+
+// Operations a second that multiply-adds could make.
+double roof_of(const DeviceProperties &device, const attile_attention_problem &p) {
+    const double peak = is_f64(p) ? device.peak_flops_f64 : device.peak_flops_f32;
+    return peak > 0 ? peak : 1e12;
+}
+
+// Operations a second of products. Tensor cores of these capabilities multiply float64 twice as fast (gemm/sm80).
+double product_rate(const DeviceProperties &device, const attile_attention_problem &p) {
+    const bool is_like = device.capability == 80 || device.capability == 90;
+    const bool has_cores = is_like && device.device_type == ATTILE_DEVICE_CUDA && is_f64(p) && !is_invariant(p);
+    return kProductShare * roof_of(device, p) * (has_cores ? 2 : 1);
 }
 
 // As many of the pairs of entry and head as fit; false: none does.
@@ -40,7 +48,7 @@ bool fit_pairs(const attile_attention_problem &p, const CutCosts &costs, int64_t
     const int64_t copies = costs.key_numbers * p.len_k + costs.row_numbers * cut.members * cut.rows;
     const int64_t kept =
         costs.tile_numbers > 0 ? costs.tile_numbers * cut.members * ceil_div(cut.rows, costs.tile_rows) * costs.tile_rows : 0;
-    const int64_t bytes = static_cast<int64_t>(sizeof(double)) * (copies + kept + costs.buffers * most_scores(p, cut));
+    const int64_t bytes = number_bytes(p) * (copies + kept + costs.buffers * most_scores(p, cut));
     const int64_t fits = budget / std::max<int64_t>(bytes, 1);
     if (fits < 1) return false;
     const auto even = [](int64_t all, int64_t most) { return ceil_div(all, ceil_div(all, std::min(all, most))); };
@@ -50,7 +58,7 @@ bool fit_pairs(const attile_attention_problem &p, const CutCosts &costs, int64_t
 }
 
 double seconds_of(const DeviceProperties &device, const attile_attention_problem &p, const CutCosts &costs, const HeadCut &cut) {
-    const double rate = product_rate(device, is_invariant(p));
+    const double rate = product_rate(device, p);
     const double bandwidth = kMemoryShare * (device.peak_bandwidth > 0 ? device.peak_bandwidth : 5e11);
     const double pairs = static_cast<double>(cut.entries * cut.heads), heads = pairs * static_cast<double>(cut.members);
     const int64_t slices = ceil_div(p.len_q, cut.rows), step = ceil_div(slices, kMostSeen);
@@ -75,6 +83,9 @@ double seconds_of(const DeviceProperties &device, const attile_attention_problem
 }
 
 }  // namespace
+
+int32_t number_type(const attile_attention_problem &p) { return is_f64(p) ? ATTILE_F64 : ATTILE_F32; }
+int64_t number_bytes(const attile_attention_problem &p) { return is_f64(p) ? sizeof(double) : sizeof(float); }
 
 void find_keys(const attile_attention_problem &p, SlicePlace &slice) {
     slice.key = 0;
@@ -152,14 +163,14 @@ attile_attention_problem lone_head(const attile_attention_problem &p) {
     return lone;
 }
 
-double wide_seconds(const DeviceProperties &device, double flops, double share) {
-    const double peak = device.peak_flops_f64 > 0 ? device.peak_flops_f64 : 1e12;
-    return flops / (share * peak);
+double wide_seconds(const DeviceProperties &device, const attile_attention_problem &p, double flops, double share) {
+    return flops / (share * roof_of(device, p));
 }
 
-double wide_share(const DeviceProperties &device, double flops, double bytes, double seconds) {
-    if (!(device.peak_flops_f64 > 0) || !(device.peak_bandwidth > 0)) return 0;
-    return std::min(1.0, std::max(flops / device.peak_flops_f64, bytes / device.peak_bandwidth) / seconds);
+double wide_share(const DeviceProperties &device, const attile_attention_problem &p, double flops, double bytes, double seconds) {
+    const double peak = is_f64(p) ? device.peak_flops_f64 : device.peak_flops_f32;
+    if (!(peak > 0) || !(device.peak_bandwidth > 0)) return 0;
+    return std::min(1.0, std::max(flops / peak, bytes / device.peak_bandwidth) / seconds);
 }
 
 SlicePlace first_slice(const attile_attention_problem &p, const HeadCut &cut) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How float64 attention by products is cut into slices whose scores fit the workspace, and how long it is expected to take.
+// How attention by products is cut into slices whose scores fit the workspace, and how long it is expected to take.
 #pragma once
 
 #include "attention/plan.h"
@@ -7,6 +7,10 @@
 #include "attention/simt/head_slice.h"
 
 namespace attile::gpu::simt {
+
+// The type that scores, sums and copies are of: float64 where the problem computes in it, else float32.
+int32_t number_type(const attile_attention_problem &p);
+int64_t number_bytes(const attile_attention_problem &p);
 
 // What there is of a slice, whichever it is: the problem's side of HeadSlice.
 struct SlicePlace {
@@ -44,9 +48,10 @@ bool find_cut(const DeviceProperties &device, const attile_attention_problem &p,
 // The problem that a choice with BATCH_INVARIANT goes by: of the number of keys and columns alone.
 attile_attention_problem lone_head(const attile_attention_problem &p);
 
-// Seconds of so many operations at a share of the multiply-add roof; the share of the roofline that so many seconds are.
-double wide_seconds(const DeviceProperties &device, double flops, double share);
-double wide_share(const DeviceProperties &device, double flops, double bytes, double seconds);
+// Seconds of so many operations at a share of the multiply-add roof of the problem's type; the share of its roofline that so many seconds
+// are.
+double wide_seconds(const DeviceProperties &device, const attile_attention_problem &p, double flops, double share);
+double wide_share(const DeviceProperties &device, const attile_attention_problem &p, double flops, double bytes, double seconds);
 
 HeadSlice head_slice(const SlicePlace &slice);
 SlicePlace first_slice(const attile_attention_problem &p, const HeadCut &cut);

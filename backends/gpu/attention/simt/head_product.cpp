@@ -72,10 +72,11 @@ struct GemmSteps {
     }
     // Moves on to the next of the axis that is gone through.
     void step() {
+        const int64_t bytes = (problem.d.dtype & 0xff) / 8;
         attile_operand *const operands[3] = {&problem.a, &problem.b, &problem.d};
         for (int i = 0; i < 3; ++i)
-            operands[i]->data = reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(operands[i]->data) +
-                                                         sizeof(double) * static_cast<uintptr_t>(stride[i]));
+            operands[i]->data =
+                reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(operands[i]->data) + static_cast<uintptr_t>(bytes * stride[i]));
         if (problem.c.dtype != 0) problem.c.data = problem.d.data;
     }
 
@@ -87,7 +88,7 @@ struct GemmSteps {
     }
     void set_problem(const HeadProduct &product, const Axis (&batch)[3]) {
         problem.struct_size = sizeof problem;
-        problem.compute = ATTILE_F64;
+        problem.compute = product.dtype;
         problem.launch.flags = product.flags;
         for (int i = 0; i < 2; ++i) problem.batch[i] = batch[i].count;
         problem.m = product.m;
@@ -98,7 +99,7 @@ struct GemmSteps {
         const auto operand = [&](const HeadMatrix &x, int number) {
             attile_operand to = {};
             to.data = const_cast<void *>(x.data);
-            to.dtype = ATTILE_F64;
+            to.dtype = product.dtype;
             to.stride[0] = batch[0].count > 1 ? batch[0].stride[number] : 0;
             to.stride[1] = batch[1].count > 1 ? batch[1].stride[number] : 0;
             to.stride[2] = x.row;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A float64 product for each of some heads, as a step of attention: GEMM's families make it (gemm/families.h).
+// A product for each of some heads, as a step of attention: GEMM's families make it (gemm/families.h).
 #pragma once
 
 #include "host/plan_cache.h"
@@ -21,6 +21,7 @@ struct HeadProduct {
     int64_t entries, heads, members;
     int64_t m, n, k;
     double alpha;
+    int32_t dtype;  // Of all three, and of the sums: float32 or float64.
     bool is_added;
     uint32_t flags;  // BATCH_INVARIANT or none.
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some query rows of some heads, whose scores float64 attention by products holds in the workspace at a time.
+// Some query rows of some heads, whose scores attention by products holds in the workspace at a time.
 #pragma once
 
 #include "attention/params.h"

@@ -10,7 +10,7 @@
 #include "attention/run.h"
 #include "attention/simt/decode_params.h"
 #include "attention/simt/dense_rows.h"
-#include "attention/simt/products_f64_plan.h"
+#include "attention/simt/products_plan.h"
 #include "host/sizes.h"
 #include "host/status.h"
 
@@ -135,7 +135,7 @@ struct SimtAttention {
     const attile_attention_problem *problem;
     AttentionPlan plan;
     CutRows cut;
-    Declined products;  // Why float64 is not composed of products.
+    Declined products;  // Why it is not composed of products.
 
     int32_t describe(Device &device, attile_support &support) const {
         attention_report(device, *problem, cut.is_cut ? cut.plan[0] : plan, support);
@@ -215,7 +215,7 @@ Planned<attile_attention_problem> plan_attention(Device &device, const attile_at
     const attile_attention_problem &p = narrow ? dense : problem;
     const AttentionPlan plan = gpu::plan_attention(device, p);
     if (plan.status != ATTILE_OK) return Planned<attile_attention_problem>::refused(plan.status, "%s", plan.text);
-    const Planned<attile_attention_problem> products = plan_attention_f64(device, p, plan);
+    const Planned<attile_attention_problem> products = plan_attention_products(device, p, plan);
     if (products.has_plan()) return products;
     const CutRows cut(device, p, plan);
     int64_t workspace = cut.workspace;

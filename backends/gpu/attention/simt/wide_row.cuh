@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What float64 kernels do to a score, one at a time, and where rows and keys are.
+// What kernels between products do to a score, one at a time, and where rows and keys are.
 #pragma once
 
 #include "attention/numbers.h"
@@ -31,7 +31,8 @@ struct SliceRow {
     ATTILE_LANE_FN int head(const AttentionParams &p) const { return head_kv * static_cast<int>(p.group.divisor) + member; }
 };
 
-// One query row; keys vary.
+// One query row, its scores of type T; keys vary.
+template <class T>
 class WideRow {
   public:
     ATTILE_LANE_FN WideRow(const AttentionParams &p, const AttentionEntry &entry, int head, int row)
@@ -43,28 +44,28 @@ class WideRow {
           slope_(0),
           diagonal_(row + entry.shift) {
         if (p.alibi_slopes.data)
-            slope_ = load_as<double>(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]);
+            slope_ = load_as<T>(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]);
     }
     // Keys that mask and lengths show; empty for a row past the last.
     ATTILE_LANE_FN const KeyRange &range() const { return range_; }
 
     // From scale q.k of a key in that range to its score. False: it takes no part. `slope` is the softcap's there.
-    ATTILE_LANE_FN bool modify(int key, double &score, double &slope) const {
+    ATTILE_LANE_FN bool modify(int key, T &score, T &slope) const {
         slope = 1;
         if (p_.allowed.data && static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]] == 0) return false;
         if (p_.block_table && !has_page(key)) return false;
         if (p_.softcap != 0) {
-            const double t = tanh(score / p_.softcap);
-            score = p_.softcap * t;
+            const T softcap = static_cast<T>(p_.softcap), t = tanh(score / softcap);
+            score = softcap * t;
             slope = 1 - t * t;
         }
         if (p_.bias.data) {
-            const double bias = load_as<double>(p_.bias, bias_ + key * p_.bias.stride[3]);
-            if (bias == lowest<double>()) return false;
+            const T bias = load_as<T>(p_.bias, bias_ + key * p_.bias.stride[3]);
+            if (bias == lowest<T>()) return false;
             score += bias;
         }
-        if (p_.alibi_slopes.data) score -= slope_ * fabs(static_cast<double>(key - diagonal_));
-        return score != lowest<double>();
+        if (p_.alibi_slopes.data) score -= slope_ * fabs(static_cast<T>(key - diagonal_));
+        return score != lowest<T>();
     }
 
   private:
@@ -76,7 +77,7 @@ class WideRow {
     const KeyRange range_;
     const int batch_;
     const int64_t bias_, allowed_;
-    double slope_;
+    T slope_;
     const int diagonal_;
 };
 

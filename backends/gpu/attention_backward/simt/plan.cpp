@@ -7,8 +7,8 @@
 #include "attention/run.h"
 #include "attention/simt/dense_rows.h"
 #include "attention_backward/run.h"
+#include "attention_backward/simt/composed_plan.h"
 #include "attention_backward/simt/launcher.h"
-#include "attention_backward/simt/products_f64_plan.h"
 #include "host/sizes.h"
 #include "host/status.h"
 
@@ -164,7 +164,7 @@ class BackwardRun {
 struct SimtAttentionBackward {
     const attile_attention_backward_problem *problem;
     AttentionBackwardPlan plan;
-    Declined products;  // Why float64 is not composed of products.
+    Declined products;  // Why it is not composed of GEMM's products.
 
     int32_t describe(Device &device, attile_support &support) const {
         const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
@@ -203,7 +203,7 @@ struct SimtAttentionBackward {
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     const AttentionBackwardPlan plan = gpu::plan_attention_backward(device, problem);
     if (plan.status != ATTILE_OK) return Planned<attile_attention_backward_problem>::refused(plan.status, "%s", plan.text);
-    const Planned<attile_attention_backward_problem> products = plan_attention_backward_f64(device, problem, plan);
+    const Planned<attile_attention_backward_problem> products = plan_attention_backward_composed(device, problem, plan);
     if (products.has_plan()) return products;
     return Planned<attile_attention_backward_problem>(SimtAttentionBackward{&problem, plan, products.declined()}, plan.workspace);
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probabilities and gradients of scores between the products of float64 gradients: 32 bytes and an exponential a score, bound by memory.
-// 256 threads, a row a block or lane group; no shared memory.
-#include "attention_backward/simt/products_f64.h"
+// Probabilities and gradients of scores between the products of gradients: four numbers and an exponential a score, bound by memory. 256
+// threads, a row a block or lane group; no shared memory.
+#include "attention_backward/simt/composed.h"
 
-#include "attention/simt/products_f64.h"
+#include "attention/simt/products.h"
 #include "attention/simt/wide_row.cuh"
 #include "attention_backward/tiles.h"
 
 namespace attile::gpu::simt {
 namespace {
 
-template <bool kBlock>
-__global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_backward_f64_scores(const GradientParams params) {
+template <class T, bool kBlock>
+__global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_backward_composed(const GradientParams params) {
     const AttentionBackwardParams &b = params.backward;
     const AttentionParams &p = b.forward;
     const HeadSlice &slice = params.slice;
@@ -20,16 +20,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_backward_f64_sco
     const SliceRow at(slice, index);
     const AttentionEntry entry = entry_of_thread(p, at.entry);
     const int head = at.head(p);
-    const WideRow row(p, entry, head, at.row);
-    const BackwardRow<double> numbers = static_cast<const BackwardRow<double> *>(
-        b.rows)[(static_cast<int64_t>(at.entry) * p.heads.divisor + head) * b.rows_allotted + at.row];
-    double *const scores = params.scores + index * slice.pitch - slice.first_key;
-    double *const gradients = params.gradients + index * slice.pitch - slice.first_key;
-    double *bias = nullptr;
+    const WideRow<T> row(p, entry, head, at.row);
+    const BackwardRow<T> numbers =
+        static_cast<const BackwardRow<T> *>(b.rows)[(static_cast<int64_t>(at.entry) * p.heads.divisor + head) * b.rows_allotted + at.row];
+    T *const scores = static_cast<T *>(params.scores) + index * slice.pitch - slice.first_key;
+    T *const gradients = static_cast<T *>(params.gradients) + index * slice.pitch - slice.first_key;
+    T *bias = nullptr;
     if (b.part_bias) {
         const int pair = at.entry * static_cast<int>(b.heads_kv.divisor) + at.head_kv - static_cast<int>(b.first_pair);
         const int tile = at.row / b.block_rows, unit = at.member * static_cast<int>(b.row_tiles.divisor) + tile;
-        bias = static_cast<double *>(b.part_bias) +
+        bias = static_cast<T *>(b.part_bias) +
                (part_of_unit(b, pair, unit) * b.block_rows + at.row - tile * b.block_rows) * static_cast<int64_t>(p.len_k);
     }
 
@@ -37,7 +37,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_backward_f64_sco
     const int end = slice.first_key + slice.keys;
     for (int key = slice.first_key + thread; key < end; key += threads) {
         const bool is_near = row.range().has(key);
-        double score = scores[key], slope = 1, probability = 0, gradient = 0;
+        T score = scores[key], slope = 1, probability = 0, gradient = 0;
         if (is_near && row.modify(key, score, slope)) {
             probability = exp(score - numbers.lse);
             gradient = probability * (gradients[key] - numbers.delta);
@@ -50,8 +50,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_backward_f64_sco
 
 }  // namespace
 
-GradientKernel attention_backward_f64_scores_kernel(bool block_a_row) {
-    return block_a_row ? &attention_backward_f64_scores<true> : &attention_backward_f64_scores<false>;
+GradientKernel attention_backward_composed_kernel(bool is_f64, bool block_a_row) {
+    if (is_f64) return block_a_row ? &attention_backward_composed<double, true> : &attention_backward_composed<double, false>;
+    return block_a_row ? &attention_backward_composed<float, true> : &attention_backward_composed<float, false>;
 }
 
 }  // namespace attile::gpu::simt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel between the products of float64 gradients, as the host sees it.
+// The kernel between the products of gradients that GEMM's products compose, as the host sees it. It is there for float32 and for float64.
 #pragma once
 
 #include "attention/simt/head_slice.h"
@@ -12,9 +12,9 @@ namespace attile::gpu::simt {
 struct GradientParams {
     AttentionBackwardParams backward;
     HeadSlice slice;
-    double *scores, *gradients;
+    void *scores, *gradients;
 };
 using GradientKernel = void (*)(GradientParams);
-GradientKernel attention_backward_f64_scores_kernel(bool block_a_row);  // kWideThreads
+GradientKernel attention_backward_composed_kernel(bool is_f64, bool block_a_row);  // kWideThreads
 
 }  // namespace attile::gpu::simt

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and its gradients in float64 composed of products: slices, what they must not meet, and bits that are the same in any batch.
-// Little memory or ATTILE_CUDA_ATTENTION=products and ATTILE_CUDA_GRADIENTS=products make more slices, and more of the cases go by them.
+// Attention composed of products, and its gradients: slices, what they must not meet, and bits that are the same in any batch. Little
+// memory or ATTILE_CUDA_ATTENTION=products and ATTILE_CUDA_GRADIENTS=products make more slices, and more of the cases go by them.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -15,31 +16,33 @@ bool attention_goes_by_products() {
     return set != nullptr && std::strcmp(set, "products") == 0;
 }
 
-class AttentionF64 : public AttentionBackward {
+class AttentionProducts : public AttentionBackward, public ::testing::WithParamInterface<int32_t> {
   protected:
+    bool is_f64() const { return GetParam() == ATTILE_F64; }
     // Forward and backward, judged as conformance judges.
     void check_both(AttentionCase c, bool with_gradients = true) {
-        c.dtype = c.out_dtype = c.bias_dtype = ATTILE_F64;
+        c.dtype = c.out_dtype = c.bias_dtype = GetParam();
         Report report;
         run_case(context, reference, Case{"attention.device", c}, {.placement = Placement::kDevice}, report);
         EXPECT_EQ(report.outcome, Outcome::kPassed) << report.message << "\n  case:   " << report.description;
         if (attention_goes_by_products()) {
-            EXPECT_EQ(report.kernel, "attention_products_f64") << report.description;
+            EXPECT_EQ(report.kernel, is_f64() ? "attention_products_f64" : "attention_products_f32") << report.description;
         }
         if (!with_gradients) return;
         BackwardCase gradients;
         gradients.forward = c;
-        gradients.dout_dtype = gradients.grad_dtype = gradients.dbias_dtype = ATTILE_F64;
+        gradients.dout_dtype = gradients.grad_dtype = gradients.dbias_dtype = GetParam();
         run_case(context, reference, Case{"attention_backward.device", gradients}, {.placement = Placement::kDevice}, report);
         EXPECT_EQ(report.outcome, Outcome::kPassed) << report.message << "\n  case:   " << report.description;
-        if (gradients_go_by("products")) {
-            EXPECT_EQ(report.kernel, "attention_backward_products_f64") << report.description;
+        if (gradients_go_by("products") && (is_f64() || std::max(c.head_dim, c.head_dim_v) > 256)) {
+            EXPECT_EQ(report.kernel, is_f64() ? "attention_backward_products_f64" : "attention_backward_products_f32")
+                << report.description;
         }
     }
 };
 
 // Rows, keys and heads that make several slices, with ends of their own, whose keys the mask cuts.
-TEST_F(AttentionF64, Slices) {
+TEST_P(AttentionProducts, Slices) {
     for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT, ATTILE_MASK_WINDOW_BOTTOM_RIGHT}) {
         AttentionCase c = sized(70, 90, 12);
         c.batch = 2;
@@ -64,7 +67,7 @@ TEST_F(AttentionF64, Slices) {
 }
 
 // More keys than a lane group takes of a row, and rows that see none.
-TEST_F(AttentionF64, LongRows) {
+TEST_P(AttentionProducts, LongRows) {
     AttentionCase c = sized(5, 1300, 8);
     c.batch = 2;
     check_both(c);
@@ -77,7 +80,7 @@ TEST_F(AttentionF64, LongRows) {
 }
 
 // Rows that the device alone knows the place of.
-TEST_F(AttentionF64, CopiedRows) {
+TEST_P(AttentionProducts, CopiedRows) {
     AttentionCase c = sized(40, 70, 24);
     c.batch = 3;
     c.heads_q = 4;
@@ -93,8 +96,33 @@ TEST_F(AttentionF64, CopiedRows) {
     check_both(c, false);
 }
 
+// Heads that no tile holds, and V of another width.
+TEST_P(AttentionProducts, WideHeads) {
+    for (const int64_t dim : {257, 264}) {
+        AttentionCase c = sized(19, 20, dim);
+        c.batch = 2;
+        c.heads_q = 4;
+        c.heads_kv = 2;
+        check_both(c);
+        c.head_dim_v = 9;
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        c.bias = BiasKind::kSomeHidden;
+        c.bias_axes = 11;
+        check_both(c);
+        c.bias = BiasKind::kNone;
+        c.head_dim_v = 260;
+        c.packed_q = c.packed_k = true;
+        c.alibi = 1;
+        check_both(c);
+        c.packed_q = c.packed_k = false;
+        c.key_lengths = true;
+        c.pattern = AttentionPattern::kInfiniteKeys;
+        check_both(c);
+    }
+}
+
 // A NaN or an infinity reaches what it takes part in and nothing else.
-TEST_F(AttentionF64, HiddenNaN) {
+TEST_P(AttentionProducts, HiddenNaN) {
     AttentionCase c = sized(60, 90, 24);
     c.batch = 2;
     c.heads_kv = 2;
@@ -111,31 +139,32 @@ TEST_F(AttentionF64, HiddenNaN) {
 
 // An entry, and without a mask a row, has the same bits alone and among others. Strides keep heads of an entry apart from those of the
 // next.
-TEST_F(AttentionF64, TheSameBitsInAnyBatch) {
+template <class T>
+void expect_same_bits_in_any_batch(attile_context *context) {
+    constexpr int32_t kType = sizeof(T) == sizeof(double) ? ATTILE_F64 : ATTILE_F32;
     constexpr int64_t kB = 3, kH = 2, kHkv = 1, kLq = 20, kLk = 2500, kD = 8;  // Keys enough that products split them.
     Random random(1);
     const auto numbers = [&](int64_t count, bool is_drawn) {
-        std::vector<double> x(static_cast<std::size_t>(count));
-        for (double &value : x) value = is_drawn ? random.normal() : 0;
+        std::vector<T> x(static_cast<std::size_t>(count));
+        for (T &value : x) value = is_drawn ? static_cast<T>(random.normal()) : T(0);
         return x;
     };
-    std::vector<double> q = numbers(kB * kH * kLq * kD, true), k = numbers(kB * kHkv * kLk * kD, true),
-                        v = numbers(kB * kHkv * kLk * kD, true);
-    std::vector<double> dout = numbers(kB * kH * kLq * kD, true);
+    std::vector<T> q = numbers(kB * kH * kLq * kD, true), k = numbers(kB * kHkv * kLk * kD, true), v = numbers(kB * kHkv * kLk * kD, true);
+    std::vector<T> dout = numbers(kB * kH * kLq * kD, true);
     struct Results {
-        std::vector<double> o, lse, dq, dk, dv;
+        std::vector<T> o, lse, dq, dk, dv;
     };
     const auto run = [&](int64_t first, int64_t count, int64_t row, int64_t rows, int32_t mask, bool with_gradients) {
         Results r = {numbers(count * kH * rows * kD, false), numbers(count * kH * rows, false), numbers(count * kH * rows * kD, false),
                      numbers(count * kHkv * kLk * kD, false), numbers(count * kHkv * kLk * kD, false)};
-        const auto tensor = [&](std::vector<double> &x, std::vector<int64_t> shape, int64_t at = 0) {
+        const auto tensor = [&](std::vector<T> &x, std::vector<int64_t> shape, int64_t at = 0) {
             attile_tensor t;
-            EXPECT_EQ(attile_tensor_init(&t, x.data() + at, ATTILE_F64, static_cast<int32_t>(shape.size()), shape.data()), ATTILE_OK);
+            EXPECT_EQ(attile_tensor_init(&t, x.data() + at, kType, static_cast<int32_t>(shape.size()), shape.data()), ATTILE_OK);
             return t;
         };
-        const auto of_rows = [&](std::vector<double> &x) {
+        const auto of_rows = [&](std::vector<T> &x) {
             attile_tensor t = tensor(x, {kB - first, kH, kLq, kD}, first * kH * kLq * kD);
-            t.data = static_cast<double *>(t.data) + row * kD;
+            t.data = static_cast<T *>(t.data) + row * kD;
             t.shape[0] = count;
             t.shape[2] = rows;
             return t;
@@ -163,8 +192,8 @@ TEST_F(AttentionF64, TheSameBitsInAnyBatch) {
         EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_OK) << last_error();
         return r;
     };
-    const auto are_same = [](const std::vector<double> &alone, const std::vector<double> &all, int64_t entry) {
-        return std::memcmp(alone.data(), all.data() + static_cast<std::size_t>(entry) * alone.size(), alone.size() * sizeof(double)) == 0;
+    const auto are_same = [](const std::vector<T> &alone, const std::vector<T> &all, int64_t entry) {
+        return std::memcmp(alone.data(), all.data() + static_cast<std::size_t>(entry) * alone.size(), alone.size() * sizeof(T)) == 0;
     };
     for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_WINDOW_BOTTOM_RIGHT}) {
         const Results all = run(0, kB, 0, kLq, mask, true);
@@ -180,14 +209,18 @@ TEST_F(AttentionF64, TheSameBitsInAnyBatch) {
             if (mask != ATTILE_MASK_NONE && row != kLq - 1) continue;  // The last stands in the corner, alone too.
             const Results one = run(1, 1, row, 1, mask, false);
             for (int64_t head = 0; head < kH; ++head)
-                EXPECT_EQ(std::memcmp(one.o.data() + head * kD, all.o.data() + ((kH + head) * kLq + row) * kD, kD * sizeof(double)), 0)
+                EXPECT_EQ(std::memcmp(one.o.data() + head * kD, all.o.data() + ((kH + head) * kLq + row) * kD, kD * sizeof(T)), 0)
                     << "row " << row << ", head " << head;
         }
     }
 }
 
+TEST_P(AttentionProducts, TheSameBitsInAnyBatch) {
+    is_f64() ? expect_same_bits_in_any_batch<double>(context) : expect_same_bits_in_any_batch<float>(context);
+}
+
 // Sums of dk and dv end where slices of rows do: those are the same in any batch, and so are the kernels.
-TEST_F(AttentionF64, TheSameSlicesInAnyBatch) {
+TEST_P(AttentionProducts, TheSameSlicesInAnyBatch) {
     for (const int64_t len : {100, 2048, 16384}) {
         std::string kernel, kernel_forward;
         int32_t rows = 0;
@@ -195,13 +228,13 @@ TEST_F(AttentionF64, TheSameSlicesInAnyBatch) {
             for (const int64_t batch : {1, 16}) {
                 const auto tensor = [&](std::vector<int64_t> shape) {
                     attile_tensor t;
-                    EXPECT_EQ(attile_tensor_init(&t, nullptr, ATTILE_F64, static_cast<int32_t>(shape.size()), shape.data()), ATTILE_OK);
+                    EXPECT_EQ(attile_tensor_init(&t, nullptr, GetParam(), static_cast<int32_t>(shape.size()), shape.data()), ATTILE_OK);
                     return t;
                 };
                 attile_attention_args forward;
                 attile_attention_init(&forward, sizeof forward);
                 forward.flags = ATTILE_FLAG_BATCH_INVARIANT;
-                forward.q = forward.k = forward.v = forward.o = tensor({batch, heads, len, 64});
+                forward.q = forward.k = forward.v = forward.o = tensor({batch, heads, len, is_f64() ? 64 : 320});
                 forward.lse = tensor({batch, heads, len});
                 forward.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
                 attile_support support;
@@ -224,6 +257,9 @@ TEST_F(AttentionF64, TheSameSlicesInAnyBatch) {
             }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, AttentionProducts, ::testing::Values(ATTILE_F32, ATTILE_F64),
+                         [](const auto &type) { return type.param == ATTILE_F64 ? "f64" : "f32"; });
 
 }  // namespace
 }  // namespace attile::test
