@@ -73,7 +73,7 @@ device_test() { # the program, the set of kernels
 }
 device_tests() { # most time is the reference's, on one processor: programs and sets at once, but for those that take all memory or break the device
   local program kernels running=()
-  for program in cuda_device_test attention_backward_test far_scores_test; do
+  for program in cuda_device_test attention_backward_test attention_products_test far_scores_test; do
     [ -x "$build/bin/$program" ] || continue
     for kernels in "${sets[@]}"; do device_test "$program" "$kernels" & running+=($!); done
   done
