@@ -247,6 +247,25 @@ TEST_F(FarScores, HideNothing) {
             }
 }
 
+// Heads that no tile holds.
+TEST_F(FarScores, HideNothingOfWideHeads) {
+    for (const int32_t dtype : {ATTILE_F32, ATTILE_BF16})
+        for (const int64_t len_k : {132, 1100}) {
+            Problem p;
+            p.dtype = dtype;
+            p.bias_dtype = dtype;
+            p.len_q = 21;
+            p.len_k = len_k;
+            p.dim = 264;
+            check(p, true);
+            p.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+            check(p, true);
+            p.softcap = 30;
+            p.sinks = true;
+            check(p, true);
+        }
+}
+
 // As good as none, or as a cap at 0.
 TEST_F(FarScores, SoftcapsOfAnySize) {
     for (const int32_t dtype : {ATTILE_F32, ATTILE_F16, ATTILE_BF16, ATTILE_F64})

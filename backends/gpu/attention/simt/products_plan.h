@@ -7,8 +7,9 @@
 
 namespace attile::gpu::simt {
 
-// Of what the kernel that takes anything would take otherwise, as `usual` says: float64, and heads above 256 columns; of everything where
-// the environment asks for it. That kernel does heads whose V holds infinities again. Declines, with the reason, what it is to take alone.
+// Of what the kernel that takes anything would take otherwise, as `usual` says: float64, heads above 256 columns and the largest scales; of
+// everything where the environment asks for it. That kernel does heads whose V holds infinities again. Declines, with the reason, what it
+// is to take alone.
 Planned<attile_attention_problem> plan_attention_products(Device &device, const attile_attention_problem &problem,
                                                           const AttentionPlan &usual);
 
