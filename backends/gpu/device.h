@@ -36,8 +36,8 @@ inline GradientsBy gradients_by_name(const char *name) {
 }
 
 // Which kernels make attention without tensor cores of more rows than decode kernels always take: those of tiles of rows, or decode
-// kernels, which stream keys for eight rows a block; and float64's, which is composed of products or goes tile by tile. Whichever are
-// expected to be faster, or as the environment says.
+// kernels, which stream keys for eight rows a block; and that of float64 and of wide heads, which is composed of products or goes by the
+// kernel that takes anything. Whichever are expected to be faster, or as the environment says; by products then goes all that can.
 enum class AttentionBy : uint8_t { kExpectedTime, kTiles, kStreams, kProducts };
 inline AttentionBy attention_by_name(const char *name) {
     if (name != nullptr && std::strcmp(name, "tiles") == 0) return AttentionBy::kTiles;
