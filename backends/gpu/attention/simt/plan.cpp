@@ -215,7 +215,9 @@ Planned<attile_attention_problem> plan_attention(Device &device, const attile_at
     const attile_attention_problem &p = narrow ? dense : problem;
     const AttentionPlan plan = gpu::plan_attention(device, p);
     if (plan.status != ATTILE_OK) return Planned<attile_attention_problem>::refused(plan.status, "%s", plan.text);
-    const Planned<attile_attention_problem> products = plan_attention_products(device, p, plan);
+    // A plan of products would look at the rewritten queries' problem after this call.
+    const Planned<attile_attention_problem> products =
+        narrow ? Planned<attile_attention_problem>() : plan_attention_products(device, p, plan);
     if (products.has_plan()) return products;
     const CutRows cut(device, p, plan);
     int64_t workspace = cut.workspace;
