@@ -91,6 +91,10 @@ void attile_gemm_init(attile_gemm_args *args, uint64_t size) {
     if (init_struct(args, size) && size >= offsetof(attile_gemm_args, alpha) + sizeof args->alpha) args->alpha = 1.0;
 }
 
+void attile_gemm_grouped_init(attile_gemm_grouped_args *args, uint64_t size) {
+    if (init_struct(args, size) && size >= offsetof(attile_gemm_grouped_args, alpha) + sizeof args->alpha) args->alpha = 1.0;
+}
+
 void attile_attention_init(attile_attention_args *args, uint64_t size) { init_struct(args, size); }
 
 void attile_gemm_pointers_init(attile_gemm_pointers *pointers, uint64_t size) { init_struct(pointers, size); }

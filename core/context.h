@@ -31,6 +31,7 @@ struct Interfaces {
     const attile_reduce_interface *reduce;
     const attile_softmax_interface *softmax;
     const attile_quantize_interface *quantize;
+    const attile_gemm_grouped_interface *gemm_grouped;
 };
 
 struct Backend;

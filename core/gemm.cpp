@@ -38,13 +38,6 @@ int32_t check_exact(const Call &call, const attile_gemm_problem &problem) {
                 call.operation, problem.activation);
 }
 
-// What b may be beside an a, and d beside both.
-DtypeSet types_of_b(DtypeSet a) { return a == kI8 ? kI8 : (a & kFloats8) != 0 ? kFloats8 : a == kF64 ? kF64 : a | kNarrow | kFourBits; }
-DtypeSet types_of_d(DtypeSet a) {
-    if ((a & kNarrow) != 0) return kF32 | kF16 | kBf16 | (a == kI8 ? kI32 : kNoDtype);
-    return a | ((a & (kF16 | kBf16)) != 0 ? kF32 : kNoDtype);
-}
-
 // Each tensor by itself, and the types they may have beside each other.
 int32_t check_operands(const Call &call, const attile_gemm_args &args, const char *output_name, GemmViews *views) {
     ATTILE_TRY(check_tensor(call, "a", args.a, {kFloats | kNarrow, 2, 4}, &views->a));
@@ -72,7 +65,7 @@ int32_t check_operands(const Call &call, const attile_gemm_args &args, const cha
     if (args.d.dtype == ATTILE_I32) ATTILE_TRY(check_integer_sums(call, args));
     ATTILE_TRY(check_scale(call, "a_scale", args.a_scale, views->a, rank, &views->a_scale));
     ATTILE_TRY(check_scale(call, "b_scale", args.b_scale, views->b, rank, &views->b_scale));
-    ATTILE_TRY(check_four_bits(call, args, views->b, views->b_scale, &views->b_zero));
+    ATTILE_TRY(check_four_bits(call, args.b_zero, views->b, views->b_scale, &views->b_zero));
     return check_optional(call, "bias", args.bias, {dtype_bit(args.d.dtype) | kF32, 1, rank - 1}, &views->bias);
 }
 
@@ -182,25 +175,37 @@ bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
 
 }  // namespace
 
-int32_t check_gemm_scalars(const Call &call, const attile_gemm_args &args) {
+DtypeSet types_of_b(DtypeSet a) { return a == kI8 ? kI8 : (a & kFloats8) != 0 ? kFloats8 : a == kF64 ? kF64 : a | kNarrow | kFourBits; }
+DtypeSet types_of_d(DtypeSet a) {
+    if ((a & kNarrow) != 0) return kF32 | kF16 | kBf16 | (a == kI8 ? kI32 : kNoDtype);
+    return a | ((a & (kF16 | kBf16)) != 0 ? kF32 : kNoDtype);
+}
+
+int32_t check_gemm_factors(const Call &call, int32_t dtype, double alpha, double beta) {
     const struct {
         const char *name;
         double value;
-    } factors[] = {{"alpha", args.alpha}, {"beta", args.beta}};
+    } factors[] = {{"alpha", alpha}, {"beta", beta}};
     for (const auto &factor : factors) {
-        if (!is_finite_in(factor_dtype(args), factor.value)) {
+        if (!is_finite_in(dtype, factor.value)) {
             return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is %g; expected %s", call.operation, factor.name, factor.value,
-                        finite_in_text(factor_dtype(args)));
+                        finite_in_text(dtype));
         }
     }
+    return ATTILE_OK;
+}
+
+int32_t check_activation(const Call &call, int32_t activation) {
+    if (activation >= ATTILE_ACTIVATION_NONE && activation <= ATTILE_ACTIVATION_SILU) return ATTILE_OK;
+    return fail(ATTILE_ERROR_INVALID_VALUE, "%s: activation is %d; expected an ATTILE_ACTIVATION_ constant", call.operation, activation);
+}
+
+int32_t check_gemm_scalars(const Call &call, const attile_gemm_args &args) {
+    ATTILE_TRY(check_gemm_factors(call, factor_dtype(args), args.alpha, args.beta));
     if (args.bias_axis < ATTILE_BIAS_NONE || args.bias_axis > ATTILE_BIAS_ROWS) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: bias_axis is %d; expected an ATTILE_BIAS_ constant", call.operation, args.bias_axis);
     }
-    if (args.activation < ATTILE_ACTIVATION_NONE || args.activation > ATTILE_ACTIVATION_SILU) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: activation is %d; expected an ATTILE_ACTIVATION_ constant", call.operation,
-                    args.activation);
-    }
-    return ATTILE_OK;
+    return check_activation(call, args.activation);
 }
 
 int32_t read_gemm(const Call &call, const attile_gemm_args *args, attile_gemm_args *full, GemmProblem *gemm) {

@@ -22,6 +22,13 @@ int32_t read_gemm(const Call &call, const attile_gemm_args *args, attile_gemm_ar
 
 // Factors, bias_axis and activation; the type of `args.a` is known.
 int32_t check_gemm_scalars(const Call &call, const attile_gemm_args &args);
+// Those of an operation without a bias_axis; `dtype` is that of the sums.
+int32_t check_gemm_factors(const Call &call, int32_t dtype, double alpha, double beta);
+int32_t check_activation(const Call &call, int32_t activation);
+
+// What b may be beside an a, and d beside both.
+DtypeSet types_of_b(DtypeSet a);
+DtypeSet types_of_d(DtypeSet a);
 
 // A backend that knows an earlier version of the problem knows no exact products, or neither numbers of 8 bits nor their scales. What is
 // asked of exact products that nobody has is refused here, too.

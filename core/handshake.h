@@ -31,6 +31,7 @@ struct Backend {
     attile_reduce_interface reduce;
     attile_softmax_interface softmax;
     attile_quantize_interface quantize;
+    attile_gemm_grouped_interface gemm_grouped;
 
     Backend *next = nullptr;  // of the registry's list
 };

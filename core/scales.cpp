@@ -63,7 +63,7 @@ int32_t check_scale(const Call &call, const char *name, const attile_tensor &ten
     return check_tensor(call, name, tensor, {kF32, 2, rank}, view);
 }
 
-int32_t check_four_bits(const Call &call, const attile_gemm_args &args, const View &b, const View &scale, View *zero) {
+int32_t check_four_bits(const Call &call, const attile_tensor &b_zero, const View &b, const View &scale, View *zero) {
     if (is_four_bits(b.dtype()) && !b.empty) {
         for (int32_t i = 0; i < b.rank() - 2; ++i) {
             if (b.shape(i) == 1 || b.tensor->stride[i] % 2 == 0) continue;
@@ -72,13 +72,13 @@ int32_t check_four_bits(const Call &call, const attile_gemm_args &args, const Vi
                         DtypeText(b.dtype()).text);
         }
     }
-    if (is_absent(args.b_zero)) return ATTILE_OK;
+    if (is_absent(b_zero)) return ATTILE_OK;
     if (b.dtype() != ATTILE_U4) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: b_zero is given, but b.dtype is %s; expected %s", call.operation,
                     DtypeText(b.dtype()).text, DtypeText(ATTILE_U4).text);
     }
     if (!scale.present()) return fail(ATTILE_ERROR_INVALID_VALUE, "%s: b_zero is given, but b_scale is absent", call.operation);
-    ATTILE_TRY(check_tensor(call, "b_zero", args.b_zero, {kF32, scale.rank(), scale.rank()}, zero));
+    ATTILE_TRY(check_tensor(call, "b_zero", b_zero, {kF32, scale.rank(), scale.rank()}, zero));
     for (int32_t i = 0; i < scale.rank(); ++i) {
         ATTILE_TRY(check_extent(call, *zero, i, "a number for each scale", scale.shape(i), "the same of b_scale"));
     }

@@ -26,7 +26,7 @@ int32_t check_integer_sums(const Call &call, const attile_gemm_args &args);
 int32_t check_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &operand, int32_t rank, View *view);
 
 // What b must be if it is of 4 bits, and b_zero, of the shape of the scales.
-int32_t check_four_bits(const Call &call, const attile_gemm_args &args, const View &b, const View &scale, View *zero);
+int32_t check_four_bits(const Call &call, const attile_tensor &b_zero, const View &b, const View &scale, View *zero);
 
 // One of the last two axes of the numbers that scales belong to.
 struct ScaledAxis {

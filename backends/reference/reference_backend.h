@@ -15,6 +15,7 @@ namespace attile::reference {
 extern const attile_device_interface device_interface;
 extern const attile_memory_interface memory_interface;
 extern const attile_gemm_interface gemm_interface;
+extern const attile_gemm_grouped_interface gemm_grouped_interface;
 extern const attile_attention_interface attention_interface;
 extern const attile_attention_backward_interface attention_backward_interface;
 extern const attile_attention_merge_interface attention_merge_interface;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// D = activation(alpha A B + beta C + bias), one output element after the other.
+// D = activation(alpha A B + beta C + bias), one output element after the other; of groups of rows each with a B of its own.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -55,10 +55,29 @@ Sum product_of(const attile_gemm_problem *p, std::int64_t x, std::int64_t y, std
     return product;
 }
 
-void multiply(const attile_gemm_problem *p) {
-    for (std::int64_t x = 0; x < p->batch[0]; ++x)
-        for (std::int64_t y = 0; y < p->batch[1]; ++y)
-            for (std::int64_t m = 0; m < p->m; ++m)
+// Rows of each entry of the inner batch axis: all, or those of a group, which end where the next one's begin. Asked in order of the groups.
+class Rows {
+  public:
+    Rows(const attile_operand *offsets, std::int64_t m) : offsets_(offsets), m_(m) { end_ = offsets != nullptr ? at(0) : m; }
+    void next(std::int64_t group, std::int64_t *begin, std::int64_t *end) {
+        *begin = offsets_ != nullptr ? end_ : 0;
+        if (offsets_ != nullptr) end_ = at(group + 1);
+        *end = end_;
+    }
+
+  private:
+    std::int64_t at(std::int64_t group) const { return std::clamp<std::int64_t>(load_i32(*offsets_, 0, group), end_, m_); }
+    const attile_operand *offsets_;
+    std::int64_t m_, end_ = 0;
+};
+
+void multiply(const attile_gemm_problem *p, const attile_operand *row_offsets) {
+    for (std::int64_t x = 0; x < p->batch[0]; ++x) {
+        Rows rows(row_offsets, p->m);
+        for (std::int64_t y = 0; y < p->batch[1]; ++y) {
+            std::int64_t first = 0, end = 0;
+            rows.next(y, &first, &end);
+            for (std::int64_t m = first; m < end; ++m)
                 for (std::int64_t n = 0; n < p->n; ++n) {
                     Sum sum;
                     if (p->k > 0) sum.add_product(p->alpha, product_of(p, x, y, m, n));
@@ -66,15 +85,19 @@ void multiply(const attile_gemm_problem *p) {
                     if (present(p->bias)) sum.add(load(p->bias, x, y, m, n));
                     store(p->d, activate(p->activation, sum.value()), x, y, m, n);
                 }
+        }
+    }
 }
 
 // Each product takes an fma, which is a call of the C library where the compiler may not take the instruction for granted: the same bits,
 // in twice the time.
 #if defined(__x86_64__) && !defined(__FMA__)
-__attribute__((target("fma"), flatten)) void multiply_by_instruction(const attile_gemm_problem *p) { multiply(p); }
+__attribute__((target("fma"), flatten)) void multiply_by_instruction(const attile_gemm_problem *p, const attile_operand *row_offsets) {
+    multiply(p, row_offsets);
+}
 bool has_instruction() { return __builtin_cpu_supports("fma") != 0; }
 #else
-void multiply_by_instruction(const attile_gemm_problem *p) { multiply(p); }
+void multiply_by_instruction(const attile_gemm_problem *p, const attile_operand *row_offsets) { multiply(p, row_offsets); }
 bool has_instruction() { return true; }
 #endif
 
@@ -83,7 +106,12 @@ std::int32_t run(void *, const attile_gemm_problem *p) {
         multiply_exactly(p);
         return ATTILE_OK;
     }
-    has_instruction() ? multiply_by_instruction(p) : multiply(p);
+    has_instruction() ? multiply_by_instruction(p, nullptr) : multiply(p, nullptr);
+    return ATTILE_OK;
+}
+
+std::int32_t run_grouped(void *, const attile_gemm_grouped_problem *p) {
+    has_instruction() ? multiply_by_instruction(p->product, &p->row_offsets) : multiply(p->product, &p->row_offsets);
     return ATTILE_OK;
 }
 
@@ -111,8 +139,18 @@ std::int32_t query(void *, const attile_gemm_problem *p, attile_support *support
     return ATTILE_OK;
 }
 
+std::int32_t query_grouped(void *state, const attile_gemm_grouped_problem *p, attile_support *support) {
+    const double groups = static_cast<double>(p->product->batch[1]);
+    query(state, p->product, support);
+    support->flops /= groups;  // Each row has one group.
+    support->bytes += (groups + 1) * bytes_of(p->row_offsets);
+    std::snprintf(support->kernel, sizeof support->kernel, "reference_gemm_grouped");
+    return ATTILE_OK;
+}
+
 }  // namespace
 
+const attile_gemm_grouped_interface gemm_grouped_interface = {sizeof(attile_gemm_grouped_interface), 1, query_grouped, run_grouped};
 const attile_gemm_interface gemm_interface = {sizeof(attile_gemm_interface), 3, query, run};
 
 }  // namespace attile::reference

@@ -227,7 +227,12 @@ def types_file(header):
         for ctype, field, extent in fields:
             declared = header.component(ctype, field, extent)
             hint = f"  ! {ctype.replace('*', ' *')}" if ctype.endswith("*") else ""
-            out.append(f"    {declared}{hint}\n")
+            before = out[-1]
+            tensors = "    type(attile_tensor) :: "
+            if declared.startswith(tensors.strip()) and before.startswith(tensors) and len(before) < 100:  # Neighbours share a line.
+                out[-1] = f"{before.rstrip()}, {declared[len(tensors) - 4:]}\n"
+            else:
+                out.append(f"    {declared}{hint}\n")
         out.append(f"  end type {name}\n")
     out.append("end module attile_types\n")
     return "".join(out)

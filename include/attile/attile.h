@@ -438,6 +438,86 @@ ATTILE_API int32_t attile_gemm(attile_context *context, const attile_gemm_args *
  * @return ATTILE_OK, also when the answer is ATTILE_SUPPORT_NONE; else the argument code that attile_gemm() would return. Since 1.0.
  */
 ATTILE_API int32_t attile_gemm_query(attile_context *context, const attile_gemm_args *args, attile_support *support);
+
+/** Arguments of attile_gemm_grouped(). Since 1.1. */
+typedef struct attile_gemm_grouped_args {
+    uint32_t struct_size;      /**< sizeof(attile_gemm_grouped_args); attile_gemm_grouped_init() sets it. */
+    uint32_t flags;            /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _ALLOW_SPLIT_TF32, _ALLOW_NONDETERMINISTIC. */
+    const void *next;          /**< Must be NULL. */
+    void *stream;              /**< Stream to run on; NULL: the default stream. */
+    void *workspace;           /**< As for attile_gemm(). */
+    int64_t workspace_bytes;   /**< Its size. */
+    attile_tensor a;           /**< [M, K]: the rows of all groups. */
+    attile_tensor b;           /**< [G, K, N]: a matrix for each group. */
+    attile_tensor c;           /**< [M, N]; may be absent if beta is 0, and is not read then. May be the same view as d. */
+    attile_tensor d;           /**< [M, N], the output. */
+    double alpha;              /**< Factor of A B. attile_gemm_grouped_init() sets it to 1, the one field it does not zero. */
+    double beta;               /**< Factor of C. */
+    attile_tensor row_offsets; /**< i32, [G + 1]: group g has the rows from row_offsets[g] to before row_offsets[g + 1]. */
+    attile_tensor bias;        /**< [G, N] or [N], added to each row of a group; absent for none. */
+    int32_t activation;        /**< ATTILE_ACTIVATION_ constant. */
+    int32_t reserved;          /**< Must be 0. */
+    attile_tensor b_scale;     /**< f32, [G, Ks, Ns]: factors of b's numbers of 8 or 4 bits; absent: 1. */
+    attile_tensor b_zero;      /**< f32, shape of b_scale: what is taken off b's numbers of u4; absent: 0. */
+} attile_gemm_grouped_args;
+
+/** @brief Zero the arguments, stamp their size, set alpha to 1. @param args What to initialise; NULL does nothing. @param size sizeof
+ * *args. Since 1.1. */
+ATTILE_API void attile_gemm_grouped_init(attile_gemm_grouped_args *args, uint64_t size);
+
+/**
+ * @brief Many products of one B each: the rows of A belong to groups, as those of the experts of a mixture do.
+ *
+ * **Formula** for each group g and each row m from row_offsets[g] to before row_offsets[g + 1]: d[m, n] = activation(alpha sum_k a[m, k]
+ * b[g, k, n] + beta c[m, n] + bias[g, n]). With beta = 0, C is not read; with alpha = 0 or K = 0, A and B are not read and the product is
+ * 0. A group may have no row. Rows before the first offset and from the last one on belong to no group: they are not written, and what A
+ * and C hold there does not matter.
+ *
+ * **Offsets** are data and cannot be checked beforehand on a device: each is clamped to what there is, from the offset before it (the
+ * first: from 0) to M. So a group whose offsets decrease has no row, no row has two groups, and whatever they hold nothing else is read
+ * or written. They are not read on the host: a call can be captured in a graph, and may follow what computes them on the stream.
+ *
+ * **Shapes and strides** any strides, also 0 and negative for inputs. b may have extent 1 or stride 0 along the groups: one matrix for
+ * all. A transposed B, [G, N, K] in memory, is a matter of strides. Data types: a f32, f64, f16 or bf16, b of the same type; c and d alike,
+ * that type, or f32 if a is f16 or bf16; bias as d or f32. Sums are in f32, of f64 in f64. Where a is f32, f16 or bf16, b may also be i8,
+ * f8_e4m3, f8_e5m2, i4 or u4, with b_scale and b_zero as attile_gemm() has them, whose batch axis is G; not every backend has these.
+ *
+ * **Memory** Any kind. d must not overlap a, b, row_offsets, bias or scales; c may be exactly d's view, and must not overlap it otherwise.
+ *
+ * **Stream** On args->stream; asynchronous if all memory is the device's.
+ *
+ * **Thread safety** Safe.
+ *
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return
+ * - ATTILE_OK
+ * - ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_NULL_ARGUMENT: `args`, a, b, d or row_offsets absent, or the data of a non-empty tensor
+ * - ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS: the struct's head
+ * - ATTILE_ERROR_INVALID_DTYPE, ATTILE_ERROR_INVALID_RANK, ATTILE_ERROR_INVALID_SHAPE, ATTILE_ERROR_INVALID_STRIDE,
+ *   ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_MISALIGNED: a tensor by itself; row_offsets without an element; M above 2^31 - 1, which offsets
+ *   could not reach
+ * - ATTILE_ERROR_SHAPE_MISMATCH: extents that disagree; scales that divide no block evenly
+ * - ATTILE_ERROR_INVALID_VALUE: alpha or beta is not finite in the type of the sums, beta is not 0 and c is absent, unknown activation,
+ *   negative workspace_bytes, a scale beside numbers of more bits than 8, b_zero beside a b that is not u4, or without b_scale
+ * - ATTILE_ERROR_ALIASING: d overlaps an input
+ * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
+ * - a code of block 2xxx: the backend lacks it, and attile_gemm_grouped_query() says so too; 4xxx, 5xxx: memory or device
+ *
+ * Since 1.1.
+ */
+ATTILE_API int32_t attile_gemm_grouped(attile_context *context, const attile_gemm_grouped_args *args);
+
+/**
+ * @brief How attile_gemm_grouped() would run with these arguments. Reads no tensor data; data pointers may be NULL.
+ *
+ * `flops` and `bytes` are of M rows that all belong to groups, whose matrices are all read.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return As attile_gemm_query(). Since 1.1.
+ */
+ATTILE_API int32_t attile_gemm_grouped_query(attile_context *context, const attile_gemm_grouped_args *args, attile_support *support);
 /** @} */
 
 /**

@@ -111,7 +111,8 @@ typedef const attile_backend_v1 *(*attile_backend_entry_fn)(const attile_host_v1
 #define ATTILE_INTERFACE_SOFTMAX 8u            /**< attile_softmax_interface */
 /** attile_attention_merge_backward_interface */
 #define ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD 9u
-#define ATTILE_INTERFACE_QUANTIZE 10u /**< attile_quantize_interface */
+#define ATTILE_INTERFACE_QUANTIZE 10u     /**< attile_quantize_interface */
+#define ATTILE_INTERFACE_GEMM_GROUPED 11u /**< attile_gemm_grouped_interface */
 
 /** causal_offset is clamped to minus this and this, so that the sum of a row, an offset and a window fits 32 bits. */
 #define ATTILE_CAUSAL_OFFSET_LIMIT (1 << 28)
@@ -193,6 +194,27 @@ typedef struct attile_gemm_interface {
                      attile_support *support);                       /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_gemm_problem *problem); /**< Do it, or queue it. */
 } attile_gemm_interface;
+
+/**
+ * attile_gemm_grouped(): of `product`, entry y of the inner batch axis is group y, the outer one has extent 1, and m is M. A, C and D have
+ * stride 0 along y, so that their rows are those of all groups. An entry is to be made for its group's rows alone: from first(y) to before
+ * first(y + 1), where first(y) is row_offsets[y] clamped to first(y - 1) .. M, and first(-1) is 0.
+ */
+typedef struct attile_gemm_grouped_problem {
+    uint32_t struct_size;               /**< sizeof of this struct. */
+    int32_t reserved;                   /**< 0 */
+    const attile_gemm_problem *product; /**< Without flags of exact products and without a_scale; its launch is the one to use. */
+    attile_operand row_offsets;         /**< i32, axis y in stride[1], of G + 1 entries. */
+} attile_gemm_grouped_problem;
+
+/** Products of groups of rows. */
+typedef struct attile_gemm_grouped_interface {
+    uint32_t struct_size; /**< sizeof of this table. */
+    uint32_t version;     /**< 1 */
+    int32_t (*query)(void *state, const attile_gemm_grouped_problem *problem,
+                     attile_support *support);                               /**< How run would do it. Full-size, zeroed support. */
+    int32_t (*run)(void *state, const attile_gemm_grouped_problem *problem); /**< Do it, or queue it. */
+} attile_gemm_grouped_interface;
 
 /**
  * Attention, as attile_attention() defines it, with the masks reduced to one form: row i of a batch entry with len_q rows and len_k keys

@@ -84,7 +84,7 @@ void add_seeds(std::vector<Case> &cases) {
     const char *range = std::getenv("ATTILE_TEST_SEEDS");
     if (range == nullptr || std::sscanf(range, "%llu-%llu", &first, &last) != 2) return;
     for (const char *operation :
-         {"gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax"})
+         {"gemm", "gemm_grouped", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax"})
         for (unsigned long long seed = first; seed <= last; ++seed)
             cases.push_back(*find_case(std::string(operation) + ".random." + std::to_string(seed)));
 }

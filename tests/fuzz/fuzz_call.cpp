@@ -61,8 +61,8 @@ void for_each_element(const attile_tensor &tensor, F f) {
 
 const char *fuzz_operation_name(FuzzOperation operation) {
     constexpr const char *names[] = {
-        "gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax",
-        "blas", "memory",    "quantize",           "context"};
+        "gemm",   "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax", "blas",
+        "memory", "quantize",  "gemm_grouped",       "context"};
     return names[static_cast<int>(operation)];
 }
 

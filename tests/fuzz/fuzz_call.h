@@ -24,6 +24,7 @@ enum class FuzzOperation {
     kBlas,
     kMemory,
     kQuantize,
+    kGemmGrouped,
     kContext,
     kCount
 };

@@ -358,4 +358,27 @@ void fuzz_quantize(Call *call) {
                 {&args.q, given ? &none : &args.scale});
 }
 
+void fuzz_gemm_grouped(Call *call) {
+    attile_gemm_grouped_args args;
+    attile_gemm_grouped_init(&args, sizeof args);
+    call->head(&args);
+    const int64_t groups = call->extent(), m = call->extent(), n = call->extent(), k = call->extent();
+    constexpr int32_t narrow[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
+    args.a = call->tensor({m, k});
+    args.b = call->tensor({call->input.rarely() ? 1 : groups, k, n}, call->input.rarely(4) ? narrow[call->input.below(3)] : 0);
+    if (call->input.rarely(4)) args.b_scale = call->maybe({groups, 1, n}, ATTILE_F32);
+    args.c = call->maybe({m, n});
+    args.d = call->tensor({m, n});
+    args.row_offsets = call->tensor({groups + 1}, ATTILE_I32);
+    give_lengths(call, args.row_offsets);
+    args.alpha = call->scalar();
+    args.beta = args.c.dtype != 0 || call->input.rarely() ? call->scalar() : 0.0;
+    if (call->input.rarely(3)) args.c = args.d;
+    args.bias = call->maybe({groups, n});
+    args.activation = call->choice(5);
+    const double depth = static_cast<double>(std::max<int64_t>(args.a.shape[std::clamp(args.a.rank, 1, 4) - 1], 1));
+    call->check(args, attile_gemm_grouped_query, attile_gemm_grouped,
+                {&args.a, &args.b, &args.c, &args.row_offsets, &args.bias, &args.b_scale}, {&args.d}, product({m, n}) * depth);
+}
+
 }  // namespace attile_test

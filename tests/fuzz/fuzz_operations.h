@@ -17,6 +17,7 @@ void fuzz_softmax(Call *call);
 void fuzz_blas(Call *call);
 void fuzz_memory(Call *call);
 void fuzz_quantize(Call *call);  // and back
+void fuzz_gemm_grouped(Call *call);
 
 }  // namespace attile_test
 

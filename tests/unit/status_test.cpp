@@ -170,7 +170,7 @@ void check_init(Init init) {
     EXPECT_EQ(made.args.struct_size, sizeof(Args));
     for (const unsigned char byte : made.fence) EXPECT_EQ(byte, 0xee);
     made.args.struct_size = 0;
-    if constexpr (std::is_same_v<Args, attile_gemm_args>) {
+    if constexpr (std::is_same_v<Args, attile_gemm_args> || std::is_same_v<Args, attile_gemm_grouped_args>) {
         EXPECT_EQ(made.args.alpha, 1.0);
         made.args.alpha = 0.0;
     }
@@ -201,6 +201,7 @@ TEST(StructHead, InitZeroesAndStamps) {
     check_init<attile_softmax_args>(attile_softmax_init);
     check_init<attile_quantize_args>(attile_quantize_init);
     check_init<attile_dequantize_args>(attile_dequantize_init);
+    check_init<attile_gemm_grouped_args>(attile_gemm_grouped_init);
     attile_context_options options;
     std::memset(&options, 0xee, sizeof options);
     attile_context_options_init(&options, sizeof options);

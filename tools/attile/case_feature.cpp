@@ -53,6 +53,12 @@ std::string feature(const AttentionCase &c) {
     return "shapes";
 }
 
+std::string feature(const test::GroupedCase &c) {
+    if (!c.offsets.empty()) return "hard values";
+    if (!all_dense(c.a_layout, c.b_layout, c.c_layout, c.d_layout, c.bias_layout, c.offsets_layout)) return "layouts";
+    return c.has_bias || c.activation != 0 || c.beta != 0 ? "epilogue" : "shapes";
+}
+
 std::string feature(const test::BackwardCase &c) { return feature(c.forward); }
 
 std::string feature(const test::MergeCase &c) {

@@ -9,6 +9,7 @@ namespace attile::test {
 std::vector<Case> list_cases(Tier tier) {
     std::vector<Case> list;
     append_gemm_cases(list, tier);
+    append_grouped_cases(list, tier);
     append_attention_cases(list, tier);
     append_backward_cases(list, tier);
     append_merge_cases(list, tier);
@@ -30,6 +31,7 @@ std::optional<Case> find_case(std::string_view id) {
         const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
         if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
         if (operation == "gemm") return Case{std::string(id), random_gemm(seed)};
+        if (operation == "gemm_grouped") return Case{std::string(id), random_grouped(seed)};
         if (operation == "attention") return Case{std::string(id), random_attention(seed)};
         if (operation == "attention_backward") return Case{std::string(id), random_backward(seed)};
         if (operation == "attention_merge") return Case{std::string(id), random_merge(seed)};
@@ -49,6 +51,9 @@ double multiply_adds(const GemmCase &c) {
     double count = static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
     for (const std::int64_t extent : c.batch) count *= static_cast<double>(extent);
     return count;
+}
+double multiply_adds(const GroupedCase &c) {
+    return static_cast<double>(c.total_rows()) * static_cast<double>(c.n) * static_cast<double>(c.k);
 }
 double multiply_adds(const AttentionCase &c) {
     return static_cast<double>(c.batch * c.heads_q) * static_cast<double>(c.len_q * c.len_k) *

@@ -14,6 +14,7 @@
 
 #include "cases_attention.h"
 #include "cases_gemm.h"
+#include "cases_grouped.h"
 #include "cases_merge.h"
 #include "cases_reduce.h"
 
@@ -21,7 +22,7 @@ namespace attile::test {
 
 struct Case {
     std::string id;
-    std::variant<GemmCase, AttentionCase, BackwardCase, MergeCase, MergeBackwardCase, ReduceCase, SoftmaxCase> problem;
+    std::variant<GemmCase, AttentionCase, BackwardCase, MergeCase, MergeBackwardCase, ReduceCase, SoftmaxCase, GroupedCase> problem;
 };
 
 enum class Tier { kQuick, kFull };  // seconds, and about a minute, on the reference backend

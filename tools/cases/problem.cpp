@@ -59,6 +59,7 @@ std::unique_ptr<Problem> make_problem(const Case &test_case, Contents contents) 
         [contents](const auto &c) {
             using T = std::decay_t<decltype(c)>;
             if constexpr (std::is_same_v<T, GemmCase>) return make_gemm_problem(c, contents);
+            if constexpr (std::is_same_v<T, GroupedCase>) return make_grouped_problem(c, contents);
             if constexpr (std::is_same_v<T, AttentionCase>) return make_attention_problem(c, contents);
             if constexpr (std::is_same_v<T, BackwardCase>) return make_backward_problem(c, contents);
             if constexpr (std::is_same_v<T, MergeCase>) return make_merge_problem(c);

@@ -81,6 +81,7 @@ enum class Contents : std::uint8_t { kDrawn, kNone };
 std::unique_ptr<Problem> make_problem(const Case &test_case, Contents contents = Contents::kDrawn);
 
 std::unique_ptr<Problem> make_gemm_problem(const GemmCase &c, Contents contents);
+std::unique_ptr<Problem> make_grouped_problem(const GroupedCase &c, Contents contents);
 std::unique_ptr<Problem> make_attention_problem(const AttentionCase &c, Contents contents);
 std::unique_ptr<Problem> make_backward_problem(const BackwardCase &c, Contents contents);
 std::unique_ptr<Problem> make_merge_problem(const MergeCase &c);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "activate.h"
 #include "attention_data.h"
 #include "dropped_sum.h"
 #include "problem.h"
@@ -25,22 +26,6 @@ Shape with_batch(const GemmCase &c, BatchForm form, std::initializer_list<std::i
         for (const std::int64_t extent : c.batch) shape.push_back(form == BatchForm::kUnit ? 1 : extent);
     shape.insert(shape.end(), rest);
     return shape;
-}
-
-template <class T>
-T activate(std::int32_t activation, T x) {
-    switch (activation) {
-        case ATTILE_ACTIVATION_RELU:
-            return x < 0 ? 0 : x;
-        case ATTILE_ACTIVATION_GELU:
-            return x / 2 * (1 + std::erf(x / static_cast<T>(1.4142135623730951)));
-        case ATTILE_ACTIVATION_GELU_TANH:
-            return x / 2 * (1 + std::tanh(static_cast<T>(0.7978845608028654) * (x + static_cast<T>(0.044715) * x * x * x)));
-        case ATTILE_ACTIVATION_SILU:
-            return x / (1 + std::exp(-x));
-        default:
-            return x;
-    }
 }
 
 class GemmCall final : public Call {

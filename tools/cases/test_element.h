@@ -154,6 +154,17 @@ inline double decode(std::int32_t dtype, const void *from) {
     return (bits & sign) != 0 ? -magnitude : magnitude;
 }
 
+/// The NaN whose bits are all ones, in every type: what outputs are filled with.
+inline double unwritten() {
+    double x = 0;
+    std::memset(&x, 0xff, sizeof x);
+    return x;
+}
+inline bool is_unwritten(double x) {
+    const double mark = unwritten();
+    return std::memcmp(&x, &mark, sizeof x) == 0;
+}
+
 /// Stores a value that round_to leaves as it is (or any value, rounding it).
 inline void encode(std::int32_t dtype, double value, void *to) {
     const auto put = [to](auto x) { std::memcpy(to, &x, sizeof x); };
@@ -180,7 +191,9 @@ inline void encode(std::int32_t dtype, double value, void *to) {
     const unsigned infinity = ((is_short ? 0x7fu : 0x7fffu) >> p.mantissa_bits) << p.mantissa_bits;
     const double x = std::fabs(round_to(dtype, value));
     unsigned bits = 0;
-    if (std::isnan(x))
+    if (is_unwritten(value))
+        bits = is_short ? 0xffu : 0xffffu;
+    else if (std::isnan(x))
         bits = dtype == ATTILE_F8_E4M3 ? 0x7fu : infinity | 1u << (p.mantissa_bits - 1);
     else if (std::isinf(x))
         bits = infinity;

@@ -10,6 +10,8 @@ module attile_operations
   use attile_errors, only: conclude
   use attile_raw, only: raw_support_init => attile_support_init, &
     raw_gemm_init => attile_gemm_init, raw_gemm => attile_gemm, raw_gemm_query => attile_gemm_query, &
+    raw_gemm_grouped_init => attile_gemm_grouped_init, raw_gemm_grouped => attile_gemm_grouped, &
+    raw_gemm_grouped_query => attile_gemm_grouped_query, &
     raw_attention_init => attile_attention_init, raw_attention => attile_attention, raw_attention_query => attile_attention_query, &
     raw_backward_init => attile_attention_backward_init, raw_backward => attile_attention_backward, &
     raw_backward_query => attile_attention_backward_query, &
@@ -26,6 +28,7 @@ module attile_operations
   implicit none (type, external)
   private
   public :: attile_gemm_init, attile_gemm, attile_gemm_query
+  public :: attile_gemm_grouped_init, attile_gemm_grouped, attile_gemm_grouped_query
   public :: attile_attention_init, attile_attention, attile_attention_query
   public :: attile_attention_backward_init, attile_attention_backward, attile_attention_backward_query
   public :: attile_attention_merge_init, attile_attention_merge, attile_attention_merge_query
@@ -48,6 +51,19 @@ module attile_operations
   interface attile_gemm_query
     module procedure gemm_query
   end interface attile_gemm_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_gemm_grouped_init
+    module procedure gemm_grouped_init
+  end interface attile_gemm_grouped_init
+  !> Run with these arguments.
+  interface attile_gemm_grouped
+    module procedure gemm_grouped
+  end interface attile_gemm_grouped
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_gemm_grouped_query
+    module procedure gemm_grouped_query
+  end interface attile_gemm_grouped_query
   !> Zero the arguments, and stamp their size.
   interface attile_attention_init
     module procedure attention_init
@@ -176,6 +192,29 @@ contains
     call raw_support_init(support, c_sizeof(support))
     call conclude(raw_gemm_query(ctx%handle(), args, support), stat, errmsg)
   end subroutine gemm_query
+
+  subroutine gemm_grouped_init(args)
+    type(attile_gemm_grouped_args), intent(out) :: args
+    call raw_gemm_grouped_init(args, c_sizeof(args))
+  end subroutine gemm_grouped_init
+
+  subroutine gemm_grouped(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_gemm_grouped_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_gemm_grouped(ctx%handle(), args), stat, errmsg)
+  end subroutine gemm_grouped
+
+  subroutine gemm_grouped_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_gemm_grouped_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_gemm_grouped_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine gemm_grouped_query
 
   subroutine attention_init(args)
     type(attile_attention_args), intent(out) :: args

@@ -11,26 +11,27 @@ module attile_raw
   public :: attile_log_fn, attile_version, attile_status_name, attile_context_options_init
   public :: attile_context_info_init, attile_context_create, attile_context_destroy, attile_context_get_info
   public :: attile_tensor_init, attile_support_init, attile_gemm_init, attile_gemm
-  public :: attile_gemm_query, attile_attention_init, attile_attention, attile_attention_query
-  public :: attile_attention_backward_init, attile_attention_backward, attile_attention_backward_query
-  public :: attile_attention_merge_init, attile_attention_merge, attile_attention_merge_query
-  public :: attile_attention_merge_backward_init, attile_attention_merge_backward, attile_attention_merge_backward_query
-  public :: attile_gemm_pointers_init, attile_attention_pointers_init, attile_gemm_prepare, attile_attention_prepare
-  public :: attile_gemm_run, attile_attention_run, attile_prepared_destroy, attile_reduce_init
-  public :: attile_reduce, attile_reduce_query, attile_softmax_init, attile_softmax
-  public :: attile_softmax_query, attile_quantize_init, attile_quantize, attile_quantize_query
-  public :: attile_dequantize_init, attile_dequantize, attile_dequantize_query, attile_sgemm
-  public :: attile_dgemm, attile_alloc, attile_free, attile_copy
-  public :: attile_prefetch, attile_memory_kind, attile_stream_create, attile_stream_destroy
-  public :: attile_synchronize, attile_last_error, attile_backend_report, attile_set_log
-  public :: attile_add_backend_directory, attile_register_backend, attile_comm_options_init, attile_comm_callbacks_init
-  public :: attile_comm_info_init, attile_comm_create, attile_comm_destroy, attile_comm_get_info
-  public :: attile_shard_part, attile_attention_distributed_init, attile_distributed_support_init, attile_attention_distributed
-  public :: attile_attention_distributed_query, attile_attention_backward_distributed_init
-  public :: attile_attention_backward_distributed, attile_attention_backward_distributed_query, attile_grid_init
-  public :: attile_distributed_matrix_init, attile_gemm_distributed_init, attile_distributed_extents, attile_gemm_distributed
-  public :: attile_gemm_distributed_query, attile_grid_open, attile_grid_close, attile_pdgemm
-  public :: attile_psgemm, attile_pdgemm_, attile_psgemm_
+  public :: attile_gemm_query, attile_gemm_grouped_init, attile_gemm_grouped, attile_gemm_grouped_query
+  public :: attile_attention_init, attile_attention, attile_attention_query, attile_attention_backward_init
+  public :: attile_attention_backward, attile_attention_backward_query, attile_attention_merge_init, attile_attention_merge
+  public :: attile_attention_merge_query, attile_attention_merge_backward_init, attile_attention_merge_backward
+  public :: attile_attention_merge_backward_query, attile_gemm_pointers_init, attile_attention_pointers_init
+  public :: attile_gemm_prepare, attile_attention_prepare, attile_gemm_run, attile_attention_run
+  public :: attile_prepared_destroy, attile_reduce_init, attile_reduce, attile_reduce_query
+  public :: attile_softmax_init, attile_softmax, attile_softmax_query, attile_quantize_init
+  public :: attile_quantize, attile_quantize_query, attile_dequantize_init, attile_dequantize
+  public :: attile_dequantize_query, attile_sgemm, attile_dgemm, attile_alloc
+  public :: attile_free, attile_copy, attile_prefetch, attile_memory_kind
+  public :: attile_stream_create, attile_stream_destroy, attile_synchronize, attile_last_error
+  public :: attile_backend_report, attile_set_log, attile_add_backend_directory, attile_register_backend
+  public :: attile_comm_options_init, attile_comm_callbacks_init, attile_comm_info_init, attile_comm_create
+  public :: attile_comm_destroy, attile_comm_get_info, attile_shard_part, attile_attention_distributed_init
+  public :: attile_distributed_support_init, attile_attention_distributed, attile_attention_distributed_query
+  public :: attile_attention_backward_distributed_init, attile_attention_backward_distributed
+  public :: attile_attention_backward_distributed_query, attile_grid_init, attile_distributed_matrix_init
+  public :: attile_gemm_distributed_init, attile_distributed_extents, attile_gemm_distributed, attile_gemm_distributed_query
+  public :: attile_grid_open, attile_grid_close, attile_pdgemm, attile_psgemm
+  public :: attile_pdgemm_, attile_psgemm_
 
   abstract interface
     ! typedef void (*attile_log_fn)(void *user, int32_t level, const char *message);
@@ -136,6 +137,32 @@ module attile_raw
       type(attile_support), intent(inout), optional :: support
       integer(c_int32_t) :: answer
     end function attile_gemm_query
+    ! void attile_gemm_grouped_init(attile_gemm_grouped_args *args, uint64_t size);
+    subroutine attile_gemm_grouped_init(args, size) bind(c, name="attile_gemm_grouped_init")
+      import :: c_int64_t, attile_gemm_grouped_args
+      implicit none
+      type(attile_gemm_grouped_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_gemm_grouped_init
+    ! int32_t attile_gemm_grouped(attile_context *context, const attile_gemm_grouped_args *args);
+    function attile_gemm_grouped(context, args) result(answer) bind(c, name="attile_gemm_grouped")
+      import :: c_int32_t, c_ptr, attile_gemm_grouped_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_gemm_grouped_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_gemm_grouped
+    ! int32_t attile_gemm_grouped_query(attile_context *context, const attile_gemm_grouped_args *args, attile_support
+    !   *support);
+    function attile_gemm_grouped_query(context, args, &
+        support) result(answer) bind(c, name="attile_gemm_grouped_query")
+      import :: c_int32_t, c_ptr, attile_gemm_grouped_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_gemm_grouped_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_gemm_grouped_query
     ! void attile_attention_init(attile_attention_args *args, uint64_t size);
     subroutine attile_attention_init(args, size) bind(c, name="attile_attention_init")
       import :: c_int64_t, attile_attention_args

@@ -88,19 +88,31 @@ module attile_types
     type(c_ptr) :: stream = c_null_ptr  ! void *
     type(c_ptr) :: workspace = c_null_ptr  ! void *
     integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
-    type(attile_tensor) :: a
-    type(attile_tensor) :: b
-    type(attile_tensor) :: c
-    type(attile_tensor) :: d
+    type(attile_tensor) :: a, b, c, d
     real(c_double) :: alpha = 0.0_c_double
     real(c_double) :: beta = 0.0_c_double
     type(attile_tensor) :: bias
     integer(c_int32_t) :: bias_axis = 0_c_int32_t
     integer(c_int32_t) :: activation = 0_c_int32_t
-    type(attile_tensor) :: a_scale
-    type(attile_tensor) :: b_scale
-    type(attile_tensor) :: b_zero
+    type(attile_tensor) :: a_scale, b_scale, b_zero
   end type attile_gemm_args
+
+  ! struct attile_gemm_grouped_args
+  type, bind(c), public :: attile_gemm_grouped_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(attile_tensor) :: a, b, c, d
+    real(c_double) :: alpha = 0.0_c_double
+    real(c_double) :: beta = 0.0_c_double
+    type(attile_tensor) :: row_offsets, bias
+    integer(c_int32_t) :: activation = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+    type(attile_tensor) :: b_scale, b_zero
+  end type attile_gemm_grouped_args
 
   ! struct attile_attention_args
   type, bind(c), public :: attile_attention_args
@@ -110,33 +122,18 @@ module attile_types
     type(c_ptr) :: stream = c_null_ptr  ! void *
     type(c_ptr) :: workspace = c_null_ptr  ! void *
     integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
-    type(attile_tensor) :: q
-    type(attile_tensor) :: k
-    type(attile_tensor) :: v
-    type(attile_tensor) :: o
-    type(attile_tensor) :: lse
+    type(attile_tensor) :: q, k, v, o, lse
     real(c_double) :: scale = 0.0_c_double
     real(c_double) :: softcap = 0.0_c_double
     integer(c_int32_t) :: mask = 0_c_int32_t
     integer(c_int32_t) :: reserved = 0_c_int32_t
     integer(c_int64_t) :: window_left = 0_c_int64_t
     integer(c_int64_t) :: window_right = 0_c_int64_t
-    type(attile_tensor) :: bias
-    type(attile_tensor) :: allowed
-    type(attile_tensor) :: alibi_slopes
-    type(attile_tensor) :: sinks
-    type(attile_tensor) :: key_lengths
-    type(attile_tensor) :: cu_len_q
-    type(attile_tensor) :: cu_len_k
+    type(attile_tensor) :: bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k
     integer(c_int64_t) :: max_len_q = 0_c_int64_t
     integer(c_int64_t) :: max_len_k = 0_c_int64_t
-    type(attile_tensor) :: block_table
-    type(attile_tensor) :: key_starts
-    type(attile_tensor) :: causal_offset
-    type(attile_tensor) :: block_mask
-    type(attile_tensor) :: tree_mask
-    type(attile_tensor) :: k_scale
-    type(attile_tensor) :: v_scale
+    type(attile_tensor) :: block_table, key_starts, causal_offset, block_mask, tree_mask, k_scale, v_scale
+    type(attile_tensor) :: q_scale
   end type attile_attention_args
 
   ! struct attile_attention_backward_args
@@ -148,13 +145,7 @@ module attile_types
     type(c_ptr) :: workspace = c_null_ptr  ! void *
     integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
     type(c_ptr) :: forward = c_null_ptr  ! const attile_attention_args *
-    type(attile_tensor) :: dout
-    type(attile_tensor) :: dq
-    type(attile_tensor) :: dk
-    type(attile_tensor) :: dv
-    type(attile_tensor) :: dbias
-    type(attile_tensor) :: dsinks
-    type(attile_tensor) :: dlse
+    type(attile_tensor) :: dout, dq, dk, dv, dbias, dsinks, dlse
   end type attile_attention_backward_args
 
   ! struct attile_attention_merge_args
@@ -168,8 +159,7 @@ module attile_types
     type(c_ptr) :: o_parts = c_null_ptr  ! const attile_tensor *
     type(c_ptr) :: lse_parts = c_null_ptr  ! const attile_tensor *
     integer(c_int64_t) :: parts = 0_c_int64_t
-    type(attile_tensor) :: o
-    type(attile_tensor) :: lse
+    type(attile_tensor) :: o, lse
   end type attile_attention_merge_args
 
   ! struct attile_attention_merge_backward_args
@@ -181,8 +171,7 @@ module attile_types
     type(c_ptr) :: workspace = c_null_ptr  ! void *
     integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
     type(c_ptr) :: forward = c_null_ptr  ! const attile_attention_merge_args *
-    type(attile_tensor) :: dout
-    type(attile_tensor) :: dlse
+    type(attile_tensor) :: dout, dlse
     type(c_ptr) :: do_parts = c_null_ptr  ! const attile_tensor *
     type(c_ptr) :: dlse_parts = c_null_ptr  ! const attile_tensor *
   end type attile_attention_merge_backward_args
@@ -232,6 +221,7 @@ module attile_types
     type(c_ptr) :: tree_mask = c_null_ptr  ! void *
     type(c_ptr) :: k_scale = c_null_ptr  ! void *
     type(c_ptr) :: v_scale = c_null_ptr  ! void *
+    type(c_ptr) :: q_scale = c_null_ptr  ! void *
   end type attile_attention_pointers
 
   ! struct attile_reduce_args
@@ -242,8 +232,7 @@ module attile_types
     type(c_ptr) :: stream = c_null_ptr  ! void *
     type(c_ptr) :: workspace = c_null_ptr  ! void *
     integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
-    type(attile_tensor) :: x
-    type(attile_tensor) :: y
+    type(attile_tensor) :: x, y
     integer(c_int32_t) :: op = 0_c_int32_t
     integer(c_int32_t) :: axis = 0_c_int32_t
   end type attile_reduce_args
@@ -256,8 +245,7 @@ module attile_types
     type(c_ptr) :: stream = c_null_ptr  ! void *
     type(c_ptr) :: workspace = c_null_ptr  ! void *
     integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
-    type(attile_tensor) :: x
-    type(attile_tensor) :: y
+    type(attile_tensor) :: x, y
     integer(c_int32_t) :: axis = 0_c_int32_t
     integer(c_int32_t) :: reserved = 0_c_int32_t
   end type attile_softmax_args
@@ -270,9 +258,7 @@ module attile_types
     type(c_ptr) :: stream = c_null_ptr  ! void *
     type(c_ptr) :: workspace = c_null_ptr  ! void *
     integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
-    type(attile_tensor) :: x
-    type(attile_tensor) :: q
-    type(attile_tensor) :: scale
+    type(attile_tensor) :: x, q, scale
     integer(c_int32_t) :: scale_mode = 0_c_int32_t
     integer(c_int32_t) :: hadamard = 0_c_int32_t
     type(attile_tensor) :: zero
@@ -286,9 +272,7 @@ module attile_types
     type(c_ptr) :: stream = c_null_ptr  ! void *
     type(c_ptr) :: workspace = c_null_ptr  ! void *
     integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
-    type(attile_tensor) :: q
-    type(attile_tensor) :: scale
-    type(attile_tensor) :: x
+    type(attile_tensor) :: q, scale, x
     integer(c_int32_t) :: hadamard = 0_c_int32_t
     integer(c_int32_t) :: reserved = 0_c_int32_t
     type(attile_tensor) :: zero

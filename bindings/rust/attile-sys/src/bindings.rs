@@ -264,6 +264,41 @@ extern "C" {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct attile_gemm_grouped_args {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub stream: *mut ::core::ffi::c_void,
+    pub workspace: *mut ::core::ffi::c_void,
+    pub workspace_bytes: i64,
+    pub a: attile_tensor,
+    pub b: attile_tensor,
+    pub c: attile_tensor,
+    pub d: attile_tensor,
+    pub alpha: f64,
+    pub beta: f64,
+    pub row_offsets: attile_tensor,
+    pub bias: attile_tensor,
+    pub activation: i32,
+    pub reserved: i32,
+    pub b_scale: attile_tensor,
+    pub b_zero: attile_tensor,
+}
+extern "C" {
+    pub fn attile_gemm_grouped_init(args: *mut attile_gemm_grouped_args, size: u64);
+}
+extern "C" {
+    pub fn attile_gemm_grouped(context: *mut attile_context, args: *const attile_gemm_grouped_args) -> i32;
+}
+extern "C" {
+    pub fn attile_gemm_grouped_query(
+        context: *mut attile_context,
+        args: *const attile_gemm_grouped_args,
+        support: *mut attile_support,
+    ) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct attile_attention_args {
     pub struct_size: u32,
     pub flags: u32,
