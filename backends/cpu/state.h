@@ -82,6 +82,7 @@ constexpr int dtype_bits(int32_t dtype) { return static_cast<int>(dtype & 0xff);
 extern const attile_device_interface g_device_interface;
 extern const attile_memory_interface g_memory_interface;
 extern const attile_gemm_interface g_gemm_interface;
+extern const attile_gemm_grouped_interface g_gemm_grouped_interface;
 extern const attile_attention_interface g_attention_interface;
 extern const attile_attention_backward_interface g_attention_backward_interface;
 extern const attile_attention_merge_interface g_attention_merge_interface;

@@ -316,7 +316,9 @@ void describe_plan(const State &state, const attile_gemm_problem *problem, attil
     support->blocks = plan.over_batch ? (Size(plan.batch[0]) * plan.batch[1]).value() : int64_t{plan.grid_m} * plan.grid_n;
 }
 
-int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *support) {
+}  // namespace
+
+int32_t gemm_query(void *opaque, const attile_gemm_problem *problem, attile_support *support) {
     const State &state = *static_cast<State *>(opaque);
     support->level = ATTILE_SUPPORT_NATIVE;
     support->status = ATTILE_OK;
@@ -350,6 +352,8 @@ int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *
     return ATTILE_OK;
 }
 
+namespace {
+
 int32_t run(void *opaque, const attile_gemm_problem *problem) {
     State &state = *static_cast<State *>(opaque);
     if ((problem->launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0) return exact_run(state, *problem);
@@ -369,6 +373,6 @@ int32_t run(void *opaque, const attile_gemm_problem *problem) {
 
 }  // namespace
 
-const attile_gemm_interface g_gemm_interface = {sizeof(attile_gemm_interface), 3, query, run};
+const attile_gemm_interface g_gemm_interface = {sizeof(attile_gemm_interface), 3, gemm_query, run};
 
 }  // namespace attile::cpu

@@ -203,6 +203,9 @@ constexpr double kWorkForThread = 1.0e6;
 template <class T>
 bool gemm_run_small(const State &state, const attile_gemm_problem &problem);
 
+// As of the interface.
+int32_t gemm_query(void *state, const attile_gemm_problem *problem, attile_support *support);
+
 template <class T>
 void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_problem &problem, char *workspace);
 
