@@ -144,6 +144,7 @@ using ContextOptions = detail::Initialised<attile_context_options, attile_contex
 using ContextInfo = detail::Initialised<attile_context_info, attile_context_info_init>;          /**< Zeroed and stamped. */
 using Support = detail::Initialised<attile_support, attile_support_init>;                        /**< Zeroed and stamped. */
 using GemmArgs = detail::Initialised<attile_gemm_args, attile_gemm_init>;                        /**< Zeroed and stamped, alpha 1. */
+using GemmGroupedArgs = detail::Initialised<attile_gemm_grouped_args, attile_gemm_grouped_init>; /**< Likewise. */
 using AttentionArgs = detail::Initialised<attile_attention_args, attile_attention_init>;         /**< Zeroed and stamped. */
 using AttentionBackwardArgs = detail::Initialised<attile_attention_backward_args, attile_attention_backward_init>; /**< Likewise. */
 using AttentionMergeArgs = detail::Initialised<attile_attention_merge_args, attile_attention_merge_init>;          /**< Likewise. */
@@ -229,9 +230,10 @@ class Context {
         return Status(attile_context_get_info(context_, &info));
     }                                                                                                             /**< What it runs on. */
     Status try_gemm(const attile_gemm_args &args) const noexcept { return Status(attile_gemm(context_, &args)); } /**< attile_gemm() */
-    Status try_attention(const attile_attention_args &args) const noexcept {
-        return Status(attile_attention(context_, &args));
-    } /**< attile_attention() */
+    /** attile_gemm_grouped() */
+    Status try_gemm_grouped(const attile_gemm_grouped_args &args) const noexcept { return Status(attile_gemm_grouped(context_, &args)); }
+    /** attile_attention() */
+    Status try_attention(const attile_attention_args &args) const noexcept { return Status(attile_attention(context_, &args)); }
     /** attile_gemm_prepare() */
     Status try_prepare(const attile_gemm_args &args, Prepared &prepared) const noexcept {
         attile_prepared *made = nullptr;
@@ -255,21 +257,20 @@ class Context {
     Status try_attention_merge_backward(const attile_attention_merge_backward_args &args) const noexcept {
         return Status(attile_attention_merge_backward(context_, &args));
     } /**< attile_attention_merge_backward() */
-    Status try_reduce(const attile_reduce_args &args) const noexcept {
-        return Status(attile_reduce(context_, &args));
-    } /**< attile_reduce() */
-    Status try_softmax(const attile_softmax_args &args) const noexcept {
-        return Status(attile_softmax(context_, &args));
-    } /**< attile_softmax() */
-    Status try_quantize(const attile_quantize_args &args) const noexcept {
-        return Status(attile_quantize(context_, &args));
-    } /**< attile_quantize() */
-    Status try_dequantize(const attile_dequantize_args &args) const noexcept {
-        return Status(attile_dequantize(context_, &args));
-    } /**< attile_dequantize() */
+    /** attile_reduce() */
+    Status try_reduce(const attile_reduce_args &args) const noexcept { return Status(attile_reduce(context_, &args)); }
+    /** attile_softmax() */
+    Status try_softmax(const attile_softmax_args &args) const noexcept { return Status(attile_softmax(context_, &args)); }
+    /** attile_quantize() */
+    Status try_quantize(const attile_quantize_args &args) const noexcept { return Status(attile_quantize(context_, &args)); }
+    /** attile_dequantize() */
+    Status try_dequantize(const attile_dequantize_args &args) const noexcept { return Status(attile_dequantize(context_, &args)); }
     Status try_query(const attile_gemm_args &args, attile_support &support) const noexcept {
         return Status(attile_gemm_query(context_, &args, &support));
     } /**< attile_gemm_query() */
+    Status try_query(const attile_gemm_grouped_args &args, attile_support &support) const noexcept {
+        return Status(attile_gemm_grouped_query(context_, &args, &support));
+    } /**< attile_gemm_grouped_query() */
     Status try_query(const attile_attention_args &args, attile_support &support) const noexcept {
         return Status(attile_attention_query(context_, &args, &support));
     } /**< attile_attention_query() */
@@ -319,7 +320,10 @@ class Context {
         try_query(args, support).or_throw();
         return support;
     }
-    void gemm(const attile_gemm_args &args) const { try_gemm(args).or_throw(); }                /**< attile_gemm(), throwing. */
+    void gemm(const attile_gemm_args &args) const { try_gemm(args).or_throw(); } /**< attile_gemm(), throwing. */
+    void gemm_grouped(const attile_gemm_grouped_args &args) const {
+        try_gemm_grouped(args).or_throw();
+    }                                                                                           /**< attile_gemm_grouped(), throwing. */
     void attention(const attile_attention_args &args) const { try_attention(args).or_throw(); } /**< attile_attention(), throwing. */
     /** attile_gemm_prepare() or attile_attention_prepare(), throwing. */
     template <class Args>

@@ -61,6 +61,23 @@ TEST(Call, ComputesAndQueries) {
     EXPECT_STREQ(context.info().backend, "reference");
 }
 
+TEST(Call, MultipliesGroupsOfRows) {
+    const attile::Context context("reference");
+    const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {1, 0, 0, 1, 0, 2, 2, 0};  // Two groups: as it is; twice, columns exchanged.
+    const std::vector<int32_t> offsets = {0, 1, 3};
+    std::vector<float> d(6, -1.0f);
+    attile::GemmGroupedArgs args;
+    args.a = attile::view(a, {3, 2});
+    args.b = attile::view(b, {2, 2, 2});
+    args.d = attile::view(std::span<float>(d), {3, 2});
+    args.row_offsets = attile::view(offsets, {3});
+    EXPECT_EQ(context.query(args).level, ATTILE_SUPPORT_NATIVE);
+    context.gemm_grouped(args);
+    EXPECT_EQ(d, (std::vector<float>{1, 2, 8, 6, 12, 10}));
+    args.row_offsets = {};
+    EXPECT_EQ(context.try_gemm_grouped(args).code(), ATTILE_ERROR_NULL_ARGUMENT);
+}
+
 TEST(Call, TakesKeysAndValuesOfEightBits) {
     const attile::Context context("reference");
     const std::vector<float> q = {1, 2}, k_scale = {0.5F, 0.25F}, v_scale = {0.125F};

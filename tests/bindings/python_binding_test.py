@@ -405,7 +405,7 @@ class Paths(unittest.TestCase):
 
 class Signatures(unittest.TestCase):
     def test_functions_of_the_module_are_those_of_a_context(self):
-        for name in ("gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax", "quantize", "dequantize"):
+        for name in ("gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax", "quantize", "dequantize", "gemm_grouped"):
             function, method = getattr(attile, name), getattr(attile.Context, name)
             self.assertEqual(function.__doc__, method.__doc__)
             self.assertEqual(["self", *inspect.signature(function).parameters], list(inspect.signature(method).parameters))

@@ -61,3 +61,14 @@ class Call:
         if status // 1000 not in (1, 2, 4):
             for array in self.written:
                 mark_written(array)
+
+
+def gemm_shape(a: s.Tensor, b: s.Tensor) -> tuple[int, ...]:
+    """Shape of a b by the broadcasting rules. Wrong inner extents are the library's to report, so they are not looked at."""
+    if a.rank < 2 or b.rank < 2:
+        raise ValueError(f"a and b have {a.rank} and {b.rank} dimensions; at least 2 are expected")
+    batch: list[int] = []
+    for back in range(3, max(a.rank, b.rank) + 1):
+        extents = [t.shape[t.rank - back] for t in (a, b) if t.rank >= back]
+        batch.insert(0, extents[0] if len(extents) == 1 or extents[0] != 1 else extents[1])
+    return (*batch, a.shape[a.rank - 2], b.shape[b.rank - 1])

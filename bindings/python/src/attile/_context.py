@@ -15,7 +15,7 @@ import numpy as np
 from . import _structs as s
 from ._arrays import Array, cuda_stream, empty_like, increment_versions, mark_written, view
 from ._aten import find_aten, is_plain
-from ._call import Call, choose
+from ._call import Call, choose, gemm_shape
 from ._extension import ContextBase, native
 from ._library import check, library
 from ._prepared import Prepared
@@ -139,7 +139,7 @@ class Context(ContextBase):
         for name, array in (("a", a), ("b", b), ("c", c), ("bias", bias), ("a_scale", a_scale), ("b_scale", b_scale), ("b_zero", b_zero)):
             call.put(name, array)
         if out is None:
-            out = empty_like(a, _gemm_shape(call.args.a, call.args.b), s.F32 if call.args.a.dtype & 0xFF == 8 else None)
+            out = empty_like(a, gemm_shape(call.args.a, call.args.b), s.F32 if call.args.a.dtype & 0xFF == 8 else None)
         call.put("d", out, output=True)
         return call, out
 
@@ -150,6 +150,26 @@ class Context(ContextBase):
         call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation, a_scale, b_scale, b_zero)
         call.finish(stream, flags, workspace)
         return Prepared(self, "gemm", call, out, workspace=workspace)
+
+    def gemm_grouped(self, a: Array, b: Array, row_offsets: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0,
+                     bias: Optional[Array] = None, activation: Optional[s.Activation] = None, b_scale: Optional[Array] = None, b_zero: Optional[Array] = None,
+                     flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
+        """For each group g, of rows row_offsets[g] to before row_offsets[g + 1] of a [M, K]: activation(alpha a b[g] + beta c + bias[g]), with b [G, K, N] and bias [G, N] or [N]; returns ``out``.
+
+        ``row_offsets``: int32 [G + 1], where the arrays are; each is clamped from the one before it to M. Rows of no group are not written: in an ``out`` that is made here they hold anything.
+        ``query=True`` returns a Support instead of computing.
+        """
+        call = Call(s.GemmGroupedArgs(alpha=alpha, beta=beta, activation=choose(s.ACTIVATIONS, "activation", activation)))
+        for name, array in (("a", a), ("b", b), ("c", c), ("row_offsets", row_offsets), ("bias", bias), ("b_scale", b_scale), ("b_zero", b_zero)):
+            call.put(name, array)
+        if out is None:
+            out = empty_like(a, (call.args.a.shape[0], call.args.b.shape[2]))
+        call.put("d", out, output=True)
+        call.finish(stream, flags, workspace)
+        if query:
+            return self._query("gemm_grouped", call)
+        self._run("gemm_grouped", call)
+        return out
 
     def attention(self, q: Array, k: Array, v: Array, *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, scale: float = 0.0, softcap: float = 0.0,
                   mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
@@ -370,17 +390,6 @@ def _merge(o_parts: Sequence[Array], lse_parts: Sequence[Array]) -> Call:
     _put_parts(call, "o_parts", o_parts)
     _put_parts(call, "lse_parts", lse_parts)
     return call
-
-
-def _gemm_shape(a: s.Tensor, b: s.Tensor) -> tuple[int, ...]:
-    """Shape of a b by the broadcasting rules. Wrong inner extents are the library's to report, so they are not looked at."""
-    if a.rank < 2 or b.rank < 2:
-        raise ValueError(f"a and b have {a.rank} and {b.rank} dimensions; at least 2 are expected")
-    batch: list[int] = []
-    for back in range(3, max(a.rank, b.rank) + 1):
-        extents = [t.shape[t.rank - back] for t in (a, b) if t.rank >= back]
-        batch.insert(0, extents[0] if len(extents) == 1 or extents[0] != 1 else extents[1])
-    return (*batch, a.shape[a.rank - 2], b.shape[b.rank - 1])
 
 
 _default: Optional[Context] = None

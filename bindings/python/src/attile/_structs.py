@@ -84,6 +84,11 @@ class GemmArgs(_Sized):
                           ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor), ("b_zero", Tensor)]
 
 
+class GemmGroupedArgs(_Sized):
+    _fields_ = _LAUNCH + [("a", Tensor), ("b", Tensor), ("c", Tensor), ("d", Tensor), ("alpha", c_double), ("beta", c_double), ("row_offsets", Tensor), ("bias", Tensor),
+                          ("activation", c_int32), ("reserved", c_int32), ("b_scale", Tensor), ("b_zero", Tensor)]
+
+
 class AttentionArgs(_Sized):
     _fields_ = (
         _LAUNCH
@@ -144,9 +149,10 @@ OPERATIONS = {
     "softmax": SoftmaxArgs,
     "quantize": QuantizeArgs,
     "dequantize": DequantizeArgs,
+    "gemm_grouped": GemmGroupedArgs,
 }
 
-NOT_COMPILED = {"attention_merge_backward", "quantize", "dequantize"}  # operations that the extension leaves to Python
+NOT_COMPILED = {"attention_merge_backward", "quantize", "dequantize", "gemm_grouped"}  # operations that the extension leaves to Python
 
 PREPARED = {"gemm": GemmPointers, "attention": AttentionPointers}
 

@@ -19,6 +19,18 @@ pub enum Activation {
     Silu,
 }
 
+impl Activation {
+    pub(crate) fn raw(self) -> i32 {
+        match self {
+            Activation::None => sys::ATTILE_ACTIVATION_NONE,
+            Activation::Relu => sys::ATTILE_ACTIVATION_RELU,
+            Activation::Gelu => sys::ATTILE_ACTIVATION_GELU,
+            Activation::GeluTanh => sys::ATTILE_ACTIVATION_GELU_TANH,
+            Activation::Silu => sys::ATTILE_ACTIVATION_SILU,
+        }
+    }
+}
+
 /// D = activation(alpha A B + beta C + bias). Made by [`Context::gemm`].
 #[derive(Debug)]
 #[must_use = "nothing is computed before run()"]
@@ -110,13 +122,7 @@ impl<'a> Gemm<'a> {
 
     /// Ends with an activation.
     pub fn activation(mut self, activation: Activation) -> Self {
-        self.args.activation = match activation {
-            Activation::None => sys::ATTILE_ACTIVATION_NONE,
-            Activation::Relu => sys::ATTILE_ACTIVATION_RELU,
-            Activation::Gelu => sys::ATTILE_ACTIVATION_GELU,
-            Activation::GeluTanh => sys::ATTILE_ACTIVATION_GELU_TANH,
-            Activation::Silu => sys::ATTILE_ACTIVATION_SILU,
-        };
+        self.args.activation = activation.raw();
         self
     }
 }

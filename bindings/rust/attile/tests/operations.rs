@@ -219,6 +219,32 @@ fn gradient_of_lse() {
 }
 
 #[test]
+fn groups_of_rows() {
+    let context = Context::new().unwrap();
+    let (a, b, bias) = (random(3, 5 * 4), random(4, 2 * 4 * 3), random(5, 2 * 3));
+    let offsets = [1i32, 2, 4];
+    let mut d = vec![7.0f32; 5 * 3];
+    let (rows, matrices) = (TensorRef::new(&a, &[5, 4]).unwrap(), TensorRef::new(&b, &[2, 4, 3]).unwrap());
+    let groups = TensorRef::new(&offsets, &[3]).unwrap();
+    let biases = TensorRef::new(&bias, &[2, 3]).unwrap();
+    let product = context.gemm_grouped(rows, matrices, groups, TensorMut::new(&mut d, &[5, 3]).unwrap());
+    product.alpha(2.0).bias(biases).activation(Activation::Relu).run().unwrap();
+    let expected: Vec<f64> = (0..15)
+        .map(|at| {
+            let (row, n) = (at / 3, at % 3);
+            let group = if row == 1 { 0 } else { 1 };
+            let sum: f64 = (0..4).map(|k| f64::from(a[row * 4 + k]) * f64::from(b[(group * 4 + k) * 3 + n])).sum();
+            if (1..4).contains(&row) {
+                (2.0 * sum + f64::from(bias[group * 3 + n])).max(0.0)
+            } else {
+                7.0 // rows of no group stay
+            }
+        })
+        .collect();
+    assert_close(&d, &expected, 1e-5);
+}
+
+#[test]
 fn reductions_and_softmax() {
     let context = Context::new().unwrap();
     let mut x = random(7, 12);
