@@ -16,17 +16,21 @@ set(ATTILE_GPU_GEMM_SOURCES
   gemm/narrow/finish.cu
   gemm/narrow/products.cu
   gemm/narrow/rewrite.cu
+  gemm/row_groups.cu
   gemm/simt/f32.cu
   gemm/simt/f64.cu
   gemm/simt/f16.cu
   gemm/simt/bf16.cu
+  gemm/simt/grouped.cu
   gemm/exact/cut.cpp
   gemm/exact/moduli.cpp
   gemm/exact/plan.cpp
   gemm/narrow/few_rows.cpp
   gemm/narrow/plan.cpp
+  gemm/groups.cpp
   gemm/plan.cpp
   gemm/run.cpp
+  gemm/simt/grouped_plan.cpp
   gemm/simt/plan.cpp
   gemm/problem.cpp
 )
@@ -159,6 +163,7 @@ set(ATTILE_GPU_SM90_HOSTS
   gemm/sm90/run.cpp
   gemm/sm90/few_rows.cpp
   gemm/sm90/eight_bits_plan.cpp
+  gemm/sm90/grouped_plan.cpp
   gemm/sm90/plan.cpp
 )
 

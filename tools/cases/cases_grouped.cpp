@@ -41,6 +41,8 @@ void add_shapes(std::vector<Case> &list, TypePair types) {
     c.before = 5;
     c.behind = 9;
     add(list, "rows_of_no_group", types, c);
+    add(list, "columns_of_several_tiles", types, grouped({70, 0, 1, 190}, 600, 72));
+    add(list, "odd_columns_of_several_tiles", types, grouped({70, 0, 1, 190}, 777, 72));
     c = grouped({5, 6}, 10, 0);
     c.has_bias = true;
     add(list, "k_is_0", types, c);
@@ -82,20 +84,20 @@ void add_layouts(std::vector<Case> &list, TypePair types) {
 }
 
 void add_epilogues(std::vector<Case> &list, TypePair types) {
-    GroupedCase c = grouped({13, 0, 65, 4}, 40, 34);
+    GroupedCase c = grouped({13, 0, 65, 4}, 40, 48);
     c.alpha = -0.75;
     c.beta = 1.5;
     add(list, "alpha_and_beta", types, c);
     c.in_place = true;
     c.before = c.behind = 2;
     add(list, "c_is_d", types, c);
-    c = grouped({13, 0, 65, 4}, 40, 34);
+    c = grouped({13, 0, 65, 4}, 40, 48);
     c.c_given = true;
     add(list, "beta_0_reads_no_c", types, c);
     c.alpha = 0;
     c.beta = 2;
     add(list, "alpha_0_reads_no_a_b", types, c);
-    c = grouped({13, 0, 65, 4}, 40, 34);
+    c = grouped({13, 0, 65, 4}, 40, 48);
     c.has_bias = true;
     add(list, "bias", types, c);
     c.bias_layout = {.step = 2};
@@ -111,14 +113,23 @@ void add_epilogues(std::vector<Case> &list, TypePair types) {
     c.activation = ATTILE_ACTIVATION_GELU_TANH;
     c.d_layout = {.pad = 1, .offset = 1};
     add(list, "gelu_tanh_odd", types, c);
-    c = grouped({9, 20, 9}, 16, 24);
+    c = grouped({70, 40, 3}, 304, 136);
+    c.before = 3;
+    c.beta = 0.5;
+    c.has_bias = true;
+    c.activation = ATTILE_ACTIVATION_RELU;
+    add(list, "c_bias_relu_large", types, c);
+    c.in_place = true;
+    c.d_layout = {.pad = 3, .offset = 1};
+    add(list, "c_is_d_odd_large", types, c);
+    c = grouped({9, 20, 9}, 48, 24);
     c.special = true;
     add(list, "nan_and_infinity", types, c);
 }
 
 // Offsets that nobody should give: what they mean is defined, and memory beyond the operands is not touched.
 void add_offsets(std::vector<Case> &list, TypePair types) {
-    GroupedCase c = grouped({30, 30, 30, 30}, 24, 16);
+    GroupedCase c = grouped({30, 30, 30, 30}, 40, 16);
     c.offsets = {0, 70, 20, 90, 120};
     add(list, "offsets_decrease", types, c);
     c.offsets = {-5, 10, 40, 200, 2147483647};
@@ -160,7 +171,10 @@ void append_grouped_cases(std::vector<Case> &list, Tier tier) {
     c.flags = ATTILE_FLAG_ALLOW_SPLIT_TF32;
     add(list, "split_tf32", kTypePairs[0], c);
     if (tier == Tier::kFull)
-        for (const TypePair types : kTypePairs) add(list, "large", types, grouped({300, 0, 511, 64, 129, 1}, 520, 264));
+        for (const TypePair types : kTypePairs) {
+            add(list, "large", types, grouped({300, 0, 511, 64, 129, 1}, 520, 264));
+            add(list, "rows_of_each_tile", types, grouped({9, 17, 60, 120, 143, 150, 170, 190, 200, 238, 290, 481}, 136, 72));
+        }
     const std::uint64_t count = tier == Tier::kQuick ? 30 : 200;
     for (std::uint64_t seed = 1; seed <= count; ++seed)
         list.push_back({"gemm_grouped.random." + std::to_string(seed), random_grouped(seed)});

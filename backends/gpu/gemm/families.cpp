@@ -46,8 +46,16 @@ constexpr Family<attile_gemm_problem> kList[] = {
     {nullptr, nullptr, simt::plan_gemm},
 };
 
+constexpr Family<attile_gemm_grouped_problem> kGroupedList[] = {
+#if defined(ATTILE_GPU_HAS_SM90)
+    {&sm90::kKernels, nullptr, sm90::plan_gemm_grouped},  // f16, bf16
+#endif
+    {nullptr, nullptr, simt::plan_gemm_grouped},
+};
+
 }  // namespace
 
 const Families<attile_gemm_problem> kGemmFamilies(kList);
+const Families<attile_gemm_grouped_problem> kGemmGroupedFamilies(kGroupedList);
 
 }  // namespace attile::gpu

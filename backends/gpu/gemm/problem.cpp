@@ -106,7 +106,10 @@ bool gemm_vectorised(const GemmParams &p) {
     return outputs_in_vectors(p, count) && is_aligned(p.d) && (p.c.dtype == 0 || is_aligned(p.c));
 }
 
-GemmShape gemm_shape(const attile_gemm_problem &problem) {
+namespace {
+
+// As the problem has it.
+GemmShape plain_shape(const attile_gemm_problem &problem) {
     GemmShape shape;
     GemmParams &p = shape.params;
     p.a = input(problem.a, 2, 3);
@@ -127,20 +130,12 @@ GemmShape gemm_shape(const attile_gemm_problem &problem) {
     p.activation = problem.activation;
     shape.dtype = problem.a.dtype;
     shape.batches = problem.batch[0] * problem.batch[1];
+    return shape;
+}
 
-    // D's contiguous axis becomes its columns; of a matrix with few rows or columns, these become the rows.
-    const bool invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    shape.transposed = p.d.col != 1 && (p.d.row == 1 || p.n == 1);
-    if (!invariant && p.n <= 16 && p.m > 16) shape.transposed = true;
-    if (!invariant && p.m <= 16 && p.n > 16) shape.transposed = false;
-    if (shape.transposed) {
-        std::swap(p.a, p.b);
-        std::swap(p.m, p.n);
-        for (GemmOutput *o : {&p.c, &p.d, &p.bias}) std::swap(o->row, o->col);
-    }
-    merge_batches(p, problem.batch[0]);
-    if (shape.batches == p.batch_y && shape.batches > 1 && batch_into_rows(p)) shape.batches = 1;
-
+// What strides and addresses allow.
+void look_at_operands(const attile_gemm_problem &problem, GemmShape &shape) {
+    GemmParams &p = shape.params;
     const int bytes = storage_bytes(shape.dtype);
     const int count = vector_elements(shape.dtype);
     const bool a_unit = find_unit_stride(p.a, p.m, p.k), b_unit = find_unit_stride(p.b, p.n, p.k);  // Each sets its operand's axes.
@@ -156,6 +151,33 @@ GemmShape gemm_shape(const attile_gemm_problem &problem) {
     if (p.n == 1) p.d.col = p.c.col = 1;
     shape.direct_strides = outputs_in_vectors(p, count) && !gemm_has_epilogue(p) && p.d.dtype == problem.compute;
     shape.direct = shape.direct_strides && gemm_vectorised(p);
+}
+
+}  // namespace
+
+GemmShape gemm_shape_of_groups(const attile_gemm_problem &problem) {
+    GemmShape shape = plain_shape(problem);
+    look_at_operands(problem, shape);
+    shape.a_vectors = shape.a_vectors && shape.params.a.along_depth != 0;
+    return shape;
+}
+
+GemmShape gemm_shape(const attile_gemm_problem &problem) {
+    GemmShape shape = plain_shape(problem);
+    GemmParams &p = shape.params;
+    // D's contiguous axis becomes its columns; of a matrix with few rows or columns, these become the rows.
+    const bool invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    shape.transposed = p.d.col != 1 && (p.d.row == 1 || p.n == 1);
+    if (!invariant && p.n <= 16 && p.m > 16) shape.transposed = true;
+    if (!invariant && p.m <= 16 && p.n > 16) shape.transposed = false;
+    if (shape.transposed) {
+        std::swap(p.a, p.b);
+        std::swap(p.m, p.n);
+        for (GemmOutput *o : {&p.c, &p.d, &p.bias}) std::swap(o->row, o->col);
+    }
+    merge_batches(p, problem.batch[0]);
+    if (shape.batches == p.batch_y && shape.batches > 1 && batch_into_rows(p)) shape.batches = 1;
+    look_at_operands(problem, shape);
     return shape;
 }
 

@@ -36,6 +36,8 @@ struct GemmShape : GemmProduct {
 };
 
 GemmShape gemm_shape(const attile_gemm_problem &problem);
+// Of a grouped product: as it lies, and entries of the inner batch axis are groups, whose rows may begin anywhere.
+GemmShape gemm_shape_of_groups(const attile_gemm_problem &problem);
 
 // Fills in the operations and the least memory traffic of a problem.
 void gemm_work(const attile_gemm_problem &problem, attile_support &support);

@@ -163,6 +163,8 @@ const void *query_interface(uint32_t id, uint32_t version) {
 #if defined(ATTILE_GPU_HAS_GEMM)
         case ATTILE_INTERFACE_GEMM:
             return checked(kGemmInterface, version);
+        case ATTILE_INTERFACE_GEMM_GROUPED:
+            return checked(kGemmGroupedInterface, version);
 #endif
 #if defined(ATTILE_GPU_HAS_ATTENTION)
         case ATTILE_INTERFACE_ATTENTION:

@@ -32,6 +32,7 @@ const void *query_interface(uint32_t id, uint32_t version);
 extern const attile_device_interface kDeviceInterface;
 extern const attile_memory_interface kMemoryInterface;
 extern const attile_gemm_interface kGemmInterface;
+extern const attile_gemm_grouped_interface kGemmGroupedInterface;
 extern const attile_attention_interface kAttentionInterface;
 extern const attile_attention_backward_interface kAttentionBackwardInterface;
 extern const attile_attention_merge_interface kMergeInterface;

@@ -13,12 +13,15 @@
 
 namespace attile::gpu {
 
-// Calls take(operand) for each, absent ones too, in an order that is always the same. Of gradients: without those of the forward problem.
+// Calls take(operand) for each, absent ones too, in an order that is always the same. Of gradients and of groups: without
+// those of the forward problem, of the product.
 template <class Problem, class Take>
 void for_operands(Problem &p, const Take &take) {
     using Kind = std::remove_const_t<Problem>;
     if constexpr (std::is_same_v<Kind, attile_gemm_problem>) {
         for (auto *x : {&p.a, &p.b, &p.c, &p.d, &p.bias, &p.a_scale, &p.b_scale, &p.b_zero}) take(*x);
+    } else if constexpr (std::is_same_v<Kind, attile_gemm_grouped_problem>) {
+        take(p.row_offsets);
     } else if constexpr (std::is_same_v<Kind, attile_attention_problem>) {
         for (auto *x :
              {&p.q,         &p.k,           &p.v,        &p.o,        &p.lse,         &p.bias,       &p.allowed,       &p.alibi_slopes,

@@ -67,6 +67,7 @@ const attile_launch &launch_of(const Problem &problem) {
     return problem.launch;
 }
 [[maybe_unused]] const attile_launch &launch_of(const attile_attention_backward_problem &problem) { return problem.forward->launch; }
+[[maybe_unused]] const attile_launch &launch_of(const attile_gemm_grouped_problem &problem) { return problem.product->launch; }
 
 // A call's plan, and what comes with it.
 template <class Problem>
@@ -228,6 +229,7 @@ int32_t find_host_operand(Device &device, const Problem &problem, bool *is_found
         if (status == ATTILE_OK && !*is_found && is_present(operand)) status = needs_staging(device, operand, is_found);
     };
     if constexpr (std::is_same_v<Problem, attile_attention_backward_problem>) for_operands(*problem.forward, ask);
+    if constexpr (std::is_same_v<Problem, attile_gemm_grouped_problem>) for_operands(*problem.product, ask);
     for_operands(problem, ask);
     return status;
 }
@@ -241,7 +243,7 @@ int32_t table_run(void *state, const Problem *problem) {
         if (status == ATTILE_OK) status = find_host_operand(*context.device, *problem, &is_staged);
         if (status != ATTILE_OK) return status;
         if (!is_staged) return run_on_device(context, *problem, families, stream, true);
-        if constexpr (std::is_same_v<Problem, attile_gemm_problem>) {
+        if constexpr (std::is_same_v<Problem, attile_gemm_problem> || std::is_same_v<Problem, attile_gemm_grouped_problem>) {
             // Types that no kernel has are refused by the first of the list, here before anything is copied.
             const Planned<Problem> first = families.begin()->plan(*context.device, *problem);
             if (first.refusal() != ATTILE_OK) return fail(first.refusal(), "%s", first.sentence());
@@ -275,6 +277,9 @@ const attile_quantize_interface kQuantizeInterface = {sizeof(attile_quantize_int
 #if defined(ATTILE_GPU_HAS_GEMM)
 const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 3, table_query<attile_gemm_problem, kGemmFamilies>,
                                               table_run<attile_gemm_problem, kGemmFamilies>};
+const attile_gemm_grouped_interface kGemmGroupedInterface = {sizeof(attile_gemm_grouped_interface), 1,
+                                                             table_query<attile_gemm_grouped_problem, kGemmGroupedFamilies>,
+                                                             table_run<attile_gemm_grouped_problem, kGemmGroupedFamilies>};
 #endif
 #if defined(ATTILE_GPU_HAS_ATTENTION)
 const attile_attention_interface kAttentionInterface = {sizeof(attile_attention_interface), 2,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cuts: gemm by batch, rows and columns; attention by batch and groups of heads; merge, its gradients, reduce, softmax and quantisation
-// by rows.
+// The cuts: gemm by batch, rows and columns, of groups of rows by columns alone; attention by batch and groups of heads; merge, its
+// gradients, reduce, softmax and quantisation by rows.
 #include "host/staged_problems.h"
 
 #include <algorithm>
@@ -92,6 +92,24 @@ void StagedProblem<attile_gemm_problem>::resize(const int64_t count[kStagedDims]
     problem.b.data = b_bytes.data;
     for (int axis = 0; axis < 4; ++axis) problem.b.stride[axis] = axis == packed_axis ? 1 : 2 * b_bytes.stride[axis];
 }
+
+// Dimension n. The rows of a group are known on the device alone.
+StagedProblem<attile_gemm_grouped_problem>::StagedProblem(const attile_gemm_grouped_problem &from) : problem(from), product(*from.product) {
+    problem.product = &product;
+    const Axis y{product.batch[1]}, n{product.n, 2}, m{product.m}, k{product.k};
+    call.operands.reserve(6);
+    add(call, problem.row_offsets, {{1}, {product.batch[1] + 1}});
+    add(call, product.a, {{1}, {1}, m, k});
+    add(call, product.b, {{1}, y, k, n});
+    add(call, product.c, {{1}, {1}, m, n});
+    add(call, product.bias, {{1}, y, {1}, n});
+    add(call, product.d, {{1}, {1}, m, n}, true);
+    call.operands.back().is_partial = true;  // Rows of no group stay as they are.
+    set(call.units, 1, 1, product.n, 1);
+    set(call.granule, 1, 1, kTileGranule, 1);
+}
+
+void StagedProblem<attile_gemm_grouped_problem>::resize(const int64_t count[kStagedDims]) { product.n = count[2]; }
 
 // Dimensions batch entries and key heads. Packed sequences lie one after another in the same axis, where only the lengths, which are data,
 // say how: they are cut by heads alone. Pages belong to no batch entry, so all of a head's pages are sent.

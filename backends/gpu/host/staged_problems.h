@@ -27,6 +27,17 @@ struct StagedProblem<attile_gemm_problem> {
 };
 
 template <>
+struct StagedProblem<attile_gemm_grouped_problem> {
+    explicit StagedProblem(const attile_gemm_grouped_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_gemm_grouped_problem problem;
+    attile_gemm_problem product;
+    StagedCall call;
+};
+
+template <>
 struct StagedProblem<attile_attention_problem> {
     explicit StagedProblem(const attile_attention_problem &from);
     StagedProblem(const StagedProblem &) = delete;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMM's kernels of float32, of float64 and of numbers of 8 bits as the emulated device knows them: they are launched by address alone.
+// GEMM's kernels of float32, of float64, of groups of rows and of numbers of 8 bits as the emulated device knows them: they are launched
+// by address alone.
 #pragma once
 
 namespace attile::test {

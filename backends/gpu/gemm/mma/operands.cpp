@@ -120,6 +120,18 @@ GemmOperands gemm_operands(const attile_gemm_problem &problem) {
     return operands;
 }
 
+bool groups_reachable(const GemmOperands &operands) {
+    const GemmParams &p = operands.params;
+    if (p.a.depth != 1 || (p.b.depth != 1 && p.b.outer != 1)) return false;
+    if (std::max({p.m, p.n, p.k, p.batch_y}) > kMostExtent) return false;
+    for (const bool is_a : {true, false}) {
+        const GemmInput &input = is_a ? p.a : p.b;
+        if (reinterpret_cast<uintptr_t>(input.data) % kReachBytes != 0) return false;
+        if (!strides_reachable(operands.panel(is_a), operands.element_bytes)) return false;
+    }
+    return !operands.panel(true).outer_first;
+}
+
 int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &workspace, Stream stream, const void **a, const void **b) {
     PackArguments<2> arguments = {};
     const auto place = [&](bool is_a, PackMatrix *matrix, const void **data) {

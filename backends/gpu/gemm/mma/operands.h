@@ -35,6 +35,9 @@ struct GemmOperands {
 // What 16-byte copies and the TMA of capability 9.0 reach: see is_reachable(). Extents beyond 2^31 are declined.
 GemmOperands gemm_operands(const attile_gemm_problem &problem);
 
+// Of a grouped product's A and B, which are never copied: can TMA read them as they are, A along the depth?
+bool groups_reachable(const GemmOperands &operands);
+
 // Does nothing but scaling and narrowing lie between the sums and a D of `dtype`, whose columns are contiguous?
 bool is_plain(const GemmParams &p, int32_t dtype);
 // Are the rows of C or D at multiples of 16 bytes: `rows` of them, in batch_y inner and batch_x outer batch entries?

@@ -48,6 +48,8 @@ struct GemmPlace {
         depth_first = split * p.split_depth;
         depth = min(p.k - depth_first, p.split_depth);
     }
+    static constexpr bool kMayHaveNoDepth = false;  // Other kernels make such products.
+    ATTILE_LANE_FN int64_t row_end(const GemmParams &p) const { return p.m; }
 };
 
 // Sums of a tile's depth. Panels pass through two stages of shared memory.
@@ -169,14 +171,14 @@ struct GemmStrip {
 
 // By the general epilogue through shared memory, two of each lane's rows at a time: the lanes then hold neighbours of one row, so any
 // alignment is stored in whole lines, and the code of the epilogue exists once instead of once an output.
-template <class Config, class T>
-ATTILE_LANE_FN void store_by_strips(const GemmParams &p, const GemmPlace<Config> &at, T *shared, GemmOrigin &origin,
+template <class Config, class T, class Place>
+ATTILE_LANE_FN void store_by_strips(const GemmParams &p, const Place &at, T *shared, GemmOrigin &origin,
                                     const T (&sum)[Config::kMicroM][Config::kMicroN]) {
     using Micro = GemmMicro<Config, T>;
     using Strip = GemmStrip<Micro>;
     if (threadIdx.x == 0) origin.set(p, at.batch_x, at.batch_y, at.row_first, at.col_first, at.split * p.d_split);
     const GemmEpilogue<T, GemmParams> epilogue(p, origin);
-    const int rows = static_cast<int>(min(p.m - at.row_first, int64_t{Config::kM}));
+    const int rows = static_cast<int>(min(at.row_end(p) - at.row_first, int64_t{Config::kM}));
     const int cols = static_cast<int>(min(p.columns - at.col_first, int64_t{Config::kN}));
     T *const strip = shared + lane_group_index() * Strip::kFloats;
     __syncthreads();
@@ -222,9 +224,8 @@ ATTILE_LANE_FN void store_by_strips(const GemmParams &p, const GemmPlace<Config>
     }
 }
 
-template <class Config, class Element, GemmAccess kAccessA, GemmAccess kAccessB, bool kDirect>
-__global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThreads), Config::kBlocksPerUnit)
-    gemm_tile_kernel(const GemmParams p) {
+template <class Config, class Element, GemmAccess kAccessA, GemmAccess kAccessB, bool kDirect, class Place>
+ATTILE_LANE_FN void gemm_make_tile(const GemmParams &p, const Place &at) {
     using T = Compute<Element>;
     using Micro = GemmMicro<Config, T>;
     using PanelA = GemmPanel<Element, Config::kM, Micro::kThreads, kAccessA>;
@@ -235,11 +236,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
     static_assert(kShared * sizeof(T) <= 49152 - sizeof(GemmOrigin), "48 KB");
     alignas(16) __shared__ T shared[kShared];
 
-    const GemmPlace<Config> at(p);
-    PanelA panel_a(p.a, at.batch_x, at.batch_y, at.row_first, p.m, at.depth_first);
+    PanelA panel_a(p.a, at.batch_x, at.batch_y, at.row_first, at.row_end(p), at.depth_first);
     PanelB panel_b(p.b, at.batch_x, at.batch_y, at.col_first, p.n, at.depth_first);
     T sum[Config::kMicroM][Config::kMicroN] = {};
-    multiply_tile<Config, T, GemmOrder<Config, kAccessA, kAccessB>>(panel_a, panel_b, at.depth, shared, sum);
+    if (!Place::kMayHaveNoDepth || at.depth > 0)
+        multiply_tile<Config, T, GemmOrder<Config, kAccessA, kAccessB>>(panel_a, panel_b, at.depth, shared, sum);
 
     if constexpr (kDirect) {
         // With both panels along depth reading C would cost a spill on sm_61: the host sends C elsewhere.
@@ -249,6 +250,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
         __shared__ GemmOrigin origin;
         store_by_strips<Config>(p, at, shared, origin, sum);
     }
+}
+
+template <class Config, class Element, GemmAccess kAccessA, GemmAccess kAccessB, bool kDirect>
+__global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThreads), Config::kBlocksPerUnit)
+    gemm_tile_kernel(const GemmParams p) {
+    gemm_make_tile<Config, Element, kAccessA, kAccessB, kDirect>(p, GemmPlace<Config>(p));
 }
 
 }  // namespace attile::gpu::simt

@@ -7,6 +7,7 @@
 
 #include "divider.h"
 #include "gemm/params.h"
+#include "gemm/row_groups.h"
 #include "tensor_map.h"
 
 namespace attile::gpu::sm90 {
@@ -17,6 +18,7 @@ inline constexpr int kGemmMaxSplits = 8;      // Blocks of a cluster that share 
 inline constexpr int kGemmMostHalved = 64;    // Columns of tiles that two blocks can share by halves.
 inline constexpr int kGemmMulticast = 2;      // Blocks that share a panel: B's of the same columns, or A's of the same rows.
 inline constexpr int kGemmStripBytes = 4096;  // Of each consumer warp, at most: 16 rows of 64 sums.
+inline constexpr int kGemmGroupPiece = 16;    // Rows of a group that are loaded at a time.
 inline constexpr int kGemmSharedLimit = 227 * 1024;
 
 // What a kernel does with its sums, each a kernel by itself: code that is there and not taken would make short products up to 16 % slower,
@@ -43,6 +45,16 @@ struct GemmTileShape {
 // Numbers of 8 bits whose scales change along the depth; kColumns: and from column to column of a tile.
 template <class Number, bool kColumns>
 struct GemmGrouped {};
+
+// The columns of a turned tile that are made for so many rows of a group, up to 240: of the widths that products are written out for.
+constexpr int gemm_width(int rows) {
+    if (rows <= 32) return rows <= 16 ? 16 : 32;
+    if (rows <= 128) return rows <= 64 ? 64 : 128;
+    return rows > 208 ? 240 : (rows + 15) / 16 * 16;
+}
+// Numbers of 16 bits of products of groups of rows, which lie along the columns of turned tiles.
+template <class Element>
+struct GemmRowGroups {};
 
 // A tile's kernels for operands contiguous along the depth (0) or along their other axis (1): of A, of B.
 struct GemmKernels {
@@ -108,6 +120,8 @@ struct GemmArguments {
     int32_t columns_first;               // Sums meet the column's scale first;
     int32_t grouped;                     // sums of groups along the depth have met both.
     GemmScales row_scale, column_scale;  // Of products of 8 bits, in the tile's orientation.
+    RowGroups row_groups;                // Of products of groups, an entry of the inner batch axis each; `units` is then not looked at.
+    Divider of_group;                    // And tiles along the columns of D (of clusters) for each of a group's rows.
 };
 
 // Where a part's sums begin in `partial`, of a tile of so many elements: the parts of a tile one after the other, and of each what the

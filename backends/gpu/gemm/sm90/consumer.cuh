@@ -35,8 +35,8 @@ struct GemmProducts {
           operand_b(product_operand(of.stages + Config::kBytesA, Config::kPieceBytes)) {}
 
     // Starts the products of the next stage, the tile's `depth_block`th, and gives back the stage before. kFirst: of int8, the first of a
-    // tile.
-    template <bool kFirst = false>
+    // tile. kWidth: of the tile's columns the first so many.
+    template <bool kFirst = false, int kWidth = kColumns>
     __device__ __forceinline__ void step(Sum (&sums)[kColumns / 2], int depth_block) {
         // From one depth of 16 to the next, in units of 16 bytes: 32 bytes along a row, or 16 rows.
         constexpr int kNextA = Config::kOuterA != 0 ? 128 : 2, kNextB = Config::kOuterB != 0 ? 128 : 2;
@@ -54,8 +54,8 @@ struct GemmProducts {
             } else if constexpr (Config::kFloats8) {
                 gemm_product_fp8<kColumns>(sums, a + i * kNextA, b + i * kNextB, depth_block | i);
             } else {
-                gemm_product<typename Config::Element, kColumns, Config::kOuterA, Config::kOuterB>(sums, a + i * kNextA, b + i * kNextB,
-                                                                                                   depth_block | i);
+                gemm_product<typename Config::Element, kWidth, Config::kOuterA, Config::kOuterB>(
+                    reinterpret_cast<float(&)[kWidth / 2]>(sums), a + i * kNextA, b + i * kNextB, depth_block | i);
             }
         }
         product_commit();
@@ -106,6 +106,33 @@ struct GemmProducts {
     }
 };
 
+// Calls what(width), the width of a tile of rows of a group as a constant.
+template <class What>
+__device__ __forceinline__ void gemm_with_width(int width, const What &what) {
+    switch (width) {
+        case 16:
+            return what(std::integral_constant<int, 16>());
+        case 32:
+            return what(std::integral_constant<int, 32>());
+        case 64:
+            return what(std::integral_constant<int, 64>());
+        case 128:
+            return what(std::integral_constant<int, 128>());
+        case 144:
+            return what(std::integral_constant<int, 144>());
+        case 160:
+            return what(std::integral_constant<int, 160>());
+        case 176:
+            return what(std::integral_constant<int, 176>());
+        case 192:
+            return what(std::integral_constant<int, 192>());
+        case 208:
+            return what(std::integral_constant<int, 208>());
+        default:
+            return what(std::integral_constant<int, 240>());
+    }
+}
+
 // Leaves the sums of a part of the depth where gemm_partial() says.
 template <class Config>
 __device__ __forceinline__ void gemm_leave_part(const float (&sums)[Config::kColumns / 2], const GemmArguments &p,
@@ -126,22 +153,39 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
     constexpr int kColumns = Config::kColumns;
     GemmProducts<Config> products(block, group);
     std::conditional_t<Config::kTurned, GemmTurnedStore<Config>, GemmStore<Config>> store(p, block.strips, block.stages, block.rank);
-    for (uint32_t unit = block.first_unit; unit < p.units; unit += block.units) {
+    for (uint32_t unit = block.first_unit, units = gemm_units<Config>(p); unit < units; unit += block.units) {
         const GemmWork work(p, block, unit);
         const int depth_blocks = warp_uniform(work.depth_end - work.depth_first);
-        const GemmPlace place(p, work.tile, block.rank);
-        const int64_t row = static_cast<int64_t>(place.a) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
+        const GemmSite<Config> place(p, work.tile, block.rank);
+        const int64_t row = place.row(), col = place.col();
+        if constexpr (Config::kRowGroups) store.end_at(place.group_end);
         if (!work.is_part) store.begin(place.batch_x, place.batch_y, row, col);
         typename Config::Sum sums[kColumns / 2];
         int depth_block = 0;
         if constexpr (Config::kIntegers) products.template step<true>(sums, depth_block++);
+        const auto step = [&] {
+            if constexpr (Config::kRowGroups) {
+                gemm_with_width(place.width, [&](auto width) { products.template step<false, decltype(width)::value>(sums, depth_block); });
+                ++depth_block;
+            } else {
+                products.step(sums, depth_block++);
+            }
+        };
         if (store.pending()) {
             store.store_late([&] {
-                if (depth_block < depth_blocks) products.step(sums, depth_block++);
+                if (depth_block < depth_blocks) step();
             });
         }
+        if constexpr (Config::kRowGroups) {  // One loop for each width.
+            gemm_with_width(place.width, [&](auto width) {
 #pragma unroll 1
-        for (; depth_block < depth_blocks; ++depth_block) products.step(sums, depth_block);
+                for (; depth_block < depth_blocks; ++depth_block) products.template step<false, decltype(width)::value>(sums, depth_block);
+            });
+        }
+        if constexpr (!Config::kRowGroups) {
+#pragma unroll 1
+            for (; depth_block < depth_blocks; ++depth_block) products.step(sums, depth_block);
+        }
         products.finish(sums);
         if constexpr (Config::kHalves) {
             if (block.halves) {

@@ -85,3 +85,15 @@ attile_gpu_family(gemm/sm90/fp8_groups_instances.h
   TYPES bf16 f16)
 
 attile_gpu_instance(128x128_fp8_groups FILE fp8_groups rows=128 columns=128)
+
+# Products of groups of rows, which are turned: a tile makes as many of its columns as a group has rows for it.
+attile_gpu_family(gemm/sm90/row_groups_instances.h
+  INCLUDE gemm/sm90/arguments.h
+  FROM gemm/sm90/instances.cuh
+  KERNEL GemmKernels SHAPE GemmTileShape BY gemm_row_groups_instance
+  FUNCTION gemm_row_groups_@type@_@name@
+  STRUCT GemmRowGroupsTile TABLE kGemmRowGroups
+  TYPES bf16 f16)
+
+attile_gpu_instance(128x240_row_groups FILE row_groups rows=128 columns=240 turned)
+attile_gpu_instance(128x240_row_groups_fused FILE row_groups_fused TABLE Fused BY gemm_row_groups_fused_instance rows=128 columns=240 turned)

@@ -7,6 +7,7 @@
 #include "gemm/sm90/instances.h"
 #include "gemm/sm90/int8_instances.h"
 #include "gemm/sm90/kernel.cuh"
+#include "gemm/sm90/row_groups_instances.h"
 
 namespace attile::gpu::sm90 {
 
@@ -48,6 +49,17 @@ GemmKernels gemm_fp8_groups_instance() {
     return {{{gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, GemmGrouped<E4M3, false>>(),
               gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, GemmGrouped<E4M3, true>>()},
              {nullptr, nullptr}}};
+}
+
+// Of groups of rows, whose rows are contiguous along the depth.
+template <class Element, class Config, GemmEnd kEnd = GemmEnd::kTurned>
+GemmKernels gemm_row_groups_instance() {
+    return {{{gemm_kernel_of<Element, Config, 0, 0, kEnd, GemmRowGroups<Element>>(), nullptr},
+             {gemm_kernel_of<Element, Config, 1, 0, kEnd, GemmRowGroups<Element>>(), nullptr}}};
+}
+template <class Element, class Config>
+GemmKernels gemm_row_groups_fused_instance() {
+    return gemm_row_groups_instance<Element, Config, GemmEnd::kTurnedFused>();
 }
 
 // B is contiguous along the depth.

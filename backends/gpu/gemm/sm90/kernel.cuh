@@ -28,13 +28,14 @@
 namespace attile::gpu::sm90 {
 
 // Source: what A and B are made of; numbers of 8 bits are two an element, and D's elements are then of the type Element, float32 or, of
-// int8, int32.
+// int8, int32. Of groups of rows a tile's rows are of one group.
 template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_, GemmEnd kEnd_, class Source = Element_>
 struct GemmConfig {
     using Element = Element_;
     static constexpr bool kIntegers = std::is_same_v<Source, I8>, kColumnScales = std::is_same_v<Source, GemmGrouped<E4M3, true>>;
     static constexpr bool kGroups = std::is_same_v<Source, GemmGrouped<E4M3, false>> || kColumnScales;
     static constexpr bool kFloats8 = std::is_same_v<Source, E4M3> || kGroups;
+    static constexpr bool kRowGroups = std::is_same_v<Source, GemmRowGroups<Element>>;
     using Sum = std::conditional_t<kIntegers, int32_t, float>;
     static constexpr GemmEnd kEnd = kEnd_;
     static constexpr bool kTurned = kEnd == GemmEnd::kTurned || kEnd == GemmEnd::kTurnedFused;
@@ -54,6 +55,7 @@ struct GemmConfig {
     static_assert(gemm_shared_bytes({kRows, kColumns, kTurned}, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
     static_assert(!kTurned || (kOuterB == 0 && kColumns % 16 == 0), "halves of B are whole groups of eight rows");
     static_assert(!(kIntegers || kFloats8) || (kEnd == GemmEnd::kFused && kOuterA == 0 && kOuterB == 0), "what there is of them");
+    static_assert(!kRowGroups || (kTurned && kMovesRegisters), "what there is of them: their tiles are known after what runs ahead");
     static_assert(kStageBytes % 1024 == 0, "swizzled panels start at multiples of 1024");
     static_assert(kRows * kColumns * 4 <= kStages * kStageBytes, "a split's sums take the stages' place");
 };

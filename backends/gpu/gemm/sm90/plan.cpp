@@ -308,7 +308,8 @@ std::optional<GemmChoice> asked_choice(const char *text, const Model &model, con
     return std::nullopt;
 }
 
-// How results leave for D, where the tile is one that direct_way() speaks of.
+}  // namespace
+
 void set_way(GemmPlan &plan, int32_t dtype) {
     const GemmParams &p = plan.params;
     plan.wide = is_wide(p.d, p.m, p.batch_y, plan.batches / p.batch_y);
@@ -317,6 +318,8 @@ void set_way(GemmPlan &plan, int32_t dtype) {
     plan.fused = fused.value_or(0);
     plan.way = fused.has_value() ? direct_way(plan, dtype) : kGemmGeneral;
 }
+
+namespace {
 
 // The plan as the choice sees it: with operands at the roundest of addresses, since the workspace must not depend on them.
 GemmPlan by_strides(const GemmPlan &plan, int32_t dtype) {

@@ -24,8 +24,8 @@ struct GemmChoice {
 };
 
 // What elements of A and B are: numbers of 16 bits, or pairs of numbers of 8.
-// Groups: their scales change along the depth, every 128.
-enum class GemmSource { kHalves, kInt8, kFloat8, kFloat8Groups };
+// Float8Groups: their scales change along the depth, every 128. RowGroups: of 16 bits, in groups of rows.
+enum class GemmSource { kHalves, kInt8, kFloat8, kFloat8Groups, kRowGroups };
 
 struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     GemmChoice choice;
@@ -42,7 +42,7 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     bool keeps_depth = false;    // A tile's depth is not to be cut into parts.
     bool column_scales = false;  // Of groups: columns of a tile have scales of their own.
 
-    bool of_pairs() const { return source != GemmSource::kHalves; }
+    bool of_pairs() const { return source != GemmSource::kHalves && source != GemmSource::kRowGroups; }
     int64_t units() const { return whole + (tiles - whole) * choice.parts; }  // Of work, as in GemmArguments.
     int64_t partial_bytes() const;                                            // Of the parts' sums.
     GemmEnd end() const {
@@ -63,11 +63,17 @@ struct TileScales {
     GemmScales rows = {}, columns = {};
     bool columns_first = false, grouped = false;
 };
-int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const TileScales &scales, Workspace &workspace, Stream stream);
+int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const TileScales &scales, Workspace &workspace, Stream stream,
+                     const RowGroups *row_groups = nullptr);
+
+// How results leave for D, where the tile is made to have D's rows along its own, or, if it is turned, along its columns.
+void set_way(GemmPlan &plan, int32_t dtype);
 
 // Of f16 and bf16: by this kernel, or by those of small products or of few rows.
 Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem);
 // Of i8 with scales that are constant along the depth, and of e4m3 whose sums may lose bits, whose scales may also change every 128.
 Planned<attile_gemm_problem> plan_gemm_eight_bits(Device &device, const attile_gemm_problem &problem);
+// Of groups of rows of f16 and bf16.
+Planned<attile_gemm_grouped_problem> plan_gemm_grouped(Device &device, const attile_gemm_grouped_problem &problem);
 
 }  // namespace attile::gpu::sm90

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gemm/epilogue.h"
+#include "gemm/row_groups.cuh"
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/block.cuh"
 #include "numeric.h"
@@ -31,6 +32,7 @@ struct GemmWork {
 struct GemmPlace {
     uint32_t a, b;  // Tiles along the rows and columns.
     uint32_t batch_x, batch_y;
+    GemmPlace() = default;
     __device__ __forceinline__ GemmPlace(const GemmArguments &p, uint32_t tile, uint32_t rank) {
         const uint32_t batch = quotient(tile, p.entry), in_entry = tile - batch * p.entry.divisor;
         const uint32_t band = quotient(in_entry, p.band), in_band = in_entry - band * p.band.divisor;
@@ -46,26 +48,72 @@ struct GemmPlace {
     }
 };
 
+// A tile's first row and column, and where the rows of D end. Of groups of rows, which lie along the columns of turned tiles, a group's
+// rows are cut into tiles of equal width; all tiles of a group come one after the other, those of the same rows of the tile together, so
+// that they share the panel of the group's matrix in the L2 cache.
+template <class Config>
+struct GemmSite : GemmPlace {
+    int32_t group_first, group_end, width;  // The tile's first row of D, where its rows end, and columns of it that are made.
+    __device__ __forceinline__ GemmSite(const GemmArguments &p, uint32_t tile, uint32_t rank) {
+        if constexpr (Config::kRowGroups) {
+            const RowGroups &all = p.row_groups;
+            const int32_t group = find_row_group(all, quotient(tile, p.of_group));
+            const uint32_t first = static_cast<uint32_t>(all.first_tile[group]);
+            const uint32_t tiles = static_cast<uint32_t>(all.first_tile[group + 1]) - first;
+            const uint32_t in_group = tile - first * p.of_group.divisor;
+            const int32_t first_row = all.first_row[group];
+            const int32_t last_row = all.first_row[group + 1];
+            a = in_group / tiles;
+            width = gemm_width(static_cast<int>((static_cast<uint32_t>(last_row - first_row) + tiles - 1) / tiles));
+            group_first = first_row + static_cast<int32_t>(in_group - a * tiles) * width;
+            group_end = min(last_row, group_first + width);
+            if (p.multicast > 1) a = a * kGemmMulticast + rank;  // They share the panel of the group's rows.
+            batch_x = 0;
+            batch_y = static_cast<uint32_t>(group);
+        } else {
+            static_cast<GemmPlace &>(*this) = GemmPlace(p, tile, rank);
+        }
+    }
+    __device__ __forceinline__ int64_t row() const { return static_cast<int64_t>(a) * Config::kRows; }
+    __device__ __forceinline__ int64_t col() const {
+        if constexpr (Config::kRowGroups) return group_first;
+        return static_cast<int64_t>(b) * Config::kColumns;
+    }
+};
+// Of work. The tiles of groups are counted by the kernel ahead.
+template <class Config>
+__device__ __forceinline__ uint32_t gemm_units(const GemmArguments &p) {
+    if constexpr (Config::kRowGroups) return static_cast<uint32_t>(p.row_groups.first_tile[p.row_groups.groups]) * p.of_group.divisor;
+    return p.units;
+}
+
 // A tile's panels in the coordinates of the tensor maps. One thread loads them by TMA, a stage at a time, into shared memory at `to`; the
 // mbarrier `full` counts the bytes.
 template <class Config>
 struct GemmPanels {
     static constexpr uint16_t kAll = (1 << kGemmMulticast) - 1;  // Blocks of a cluster that share a panel, a bit each.
     int row, col, ax, ay, bx, by;
+    int width = Config::kColumns;  // Of B's panel, of groups of rows.
 
     GemmPanels() = default;
     // Makes the compiler compute them here, not where they are used.
     __device__ __forceinline__ void hold() const { asm volatile("" ::"r"(row), "r"(col), "r"(ax), "r"(ay), "r"(bx), "r"(by)); }
     __device__ __forceinline__ GemmPanels(const GemmArguments &p, uint32_t tile, uint32_t rank) {
-        const GemmPlace place(p, tile, rank);
-        row = static_cast<int>(place.a * Config::kRows);
-        col = static_cast<int>(place.b * Config::kColumns);
+        const GemmSite<Config> place(p, tile, rank);
+        row = static_cast<int>(place.row());
+        col = static_cast<int>(place.col());
+        if constexpr (Config::kRowGroups) width = place.width;
         ax = static_cast<int>(place.batch_x) * p.a_batch_x;
         ay = static_cast<int>(place.batch_y) * p.a_batch_y;
         bx = static_cast<int>(place.batch_x) * p.b_batch_x;
         by = static_cast<int>(place.batch_y) * p.b_batch_y;
     }
 
+    // Of a stage that loads into this block.
+    __device__ __forceinline__ uint32_t bytes() const {
+        if constexpr (Config::kRowGroups) return Config::kBytesA + static_cast<uint32_t>(width) * (kGemmDepth * 2);
+        return Config::kStageBytes;
+    }
     __device__ __forceinline__ void load_a(const GemmArguments &p, uint32_t to, uint32_t full, int depth) const {
 #pragma unroll
         for (int i = 0; i < Config::kRows / kGemmPiece; ++i) {
@@ -75,7 +123,11 @@ struct GemmPanels {
         }
     }
     __device__ __forceinline__ void load_b(const GemmArguments &p, uint32_t to, uint32_t full, int depth) const {
-        if constexpr (Config::kTurned) {  // All rows at once.
+        if constexpr (Config::kRowGroups) {
+            for (int i = 0; i < width; i += kGemmGroupPiece) {
+                tensor_load_4d(to + i * (kGemmDepth * 2), &p.map_b, full, depth, col + i, by, bx);
+            }
+        } else if constexpr (Config::kTurned) {  // All rows at once.
             tensor_load_4d(to, &p.map_b, full, depth, col, by, bx);
         } else {
 #pragma unroll
@@ -99,7 +151,11 @@ struct GemmPanels {
     }
     // A share of B, likewise; whole pieces where there are several, of a turned tile half of the rows.
     __device__ __forceinline__ void load_share_of_b(const GemmArguments &p, uint32_t to, uint32_t full, int depth, uint32_t rank) const {
-        if constexpr (Config::kTurned) {
+        if constexpr (Config::kRowGroups) {  // Every other piece.
+            for (int i = static_cast<int>(rank) * kGemmGroupPiece; i < width; i += kGemmMulticast * kGemmGroupPiece) {
+                tensor_load_4d_multicast(to + i * (kGemmDepth * 2), &p.map_b, full, depth, col + i, by, bx, kAll);
+            }
+        } else if constexpr (Config::kTurned) {
             const int at = static_cast<int>(rank) * (Config::kColumns / kGemmMulticast);
             tensor_load_4d_multicast(to + at * 128, &p.map_b, full, depth, col + at, by, bx, kAll);
         } else if constexpr (Config::kPiecesB == 1) {  // Half a piece.
@@ -140,10 +196,11 @@ __device__ __forceinline__ int gemm_fill(const GemmArguments &p, const GemmBlock
 template <class Config>
 class GemmPrefetch {
     static constexpr int kPiece = 16;
+    static constexpr bool kAsks = Config::kFuses && !Config::kRowGroups;  // Of groups the producer has no registers for it.
 
   public:
     __device__ __forceinline__ GemmPrefetch(const GemmArguments &p, const GemmPanels<Config> &panels, const GemmWork &work, uint32_t rank) {
-        if (!Config::kFuses || (p.fused & kFusedC) == 0 || work.is_part) return;
+        if (!kAsks || (p.fused & kFusedC) == 0 || work.is_part) return;
         const int row = Config::kTurned ? panels.col : panels.row, col = Config::kTurned ? panels.row : panels.col;
         if (col >= p.n) return;  // The second of two blocks may lie beyond the last column.
         const GemmPlace place(p, work.tile, rank);
@@ -159,7 +216,7 @@ class GemmPrefetch {
     }
     // Some rows for each block of the depth.
     __device__ __forceinline__ void advance(const GemmArguments &p) {
-        if constexpr (Config::kFuses) {
+        if constexpr (kAsks) {
             if (left_ <= 0) return;
 #pragma unroll 1
             for (int i = min(each_, left_); i > 0; --i) {
@@ -183,7 +240,7 @@ __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmB
     int stage = filled == Config::kStages ? 0 : filled;
     uint32_t parity = filled == Config::kStages ? 1 : 0;
 #pragma unroll 1
-    for (uint32_t unit = block.first_unit; unit < p.units; unit += block.units) {
+    for (uint32_t unit = block.first_unit, units = gemm_units<Config>(p); unit < units; unit += block.units) {
         const GemmWork work(p, block, unit);
         const GemmPanels<Config> panels(p, work.tile, block.rank);
         GemmPrefetch<Config> of_c(p, panels, work, block.rank);
@@ -191,7 +248,7 @@ __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmB
         for (int depth_block = work.depth_first + filled; depth_block < work.depth_end; ++depth_block) {
             const int depth = depth_block * kGemmDepth;
             barrier_wait(block.empty(stage), parity ^ 1);
-            barrier_arrive_expect(block.full(stage), Config::kStageBytes);
+            barrier_arrive_expect(block.full(stage), panels.bytes());
             if (Config::kColumns < kGemmPiece || !block.shares_a) {
                 panels.load_a(p, block.a(stage), block.full(stage), depth);
             } else {

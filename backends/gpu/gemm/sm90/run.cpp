@@ -11,6 +11,7 @@
 #include "gemm/sm90/fp8_instances.h"
 #include "gemm/sm90/int8_instances.h"
 #include "gemm/sm90/plan.h"
+#include "gemm/sm90/row_groups_instances.h"
 #include "host/status.h"
 
 namespace attile::gpu::sm90 {
@@ -39,6 +40,12 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     if (plan.source == GemmSource::kFloat8Groups)
         return (f16 ? kGemmFp8GroupsPlainF16 : kGemmFp8GroupsPlainBF16)[0]().of_layouts[0][plan.column_scales ? 1 : 0];
     if (plan.source == GemmSource::kFloat8) tiles = f16 ? kGemmFp8PlainF16 : kGemmFp8PlainBF16;
+    if (plan.source == GemmSource::kRowGroups) {
+        const bool is_plain = plan.end() == GemmEnd::kTurned;
+        tiles = f16 ? (is_plain ? kGemmRowGroupsPlainF16 : kGemmRowGroupsFusedF16)
+                    : (is_plain ? kGemmRowGroupsPlainBF16 : kGemmRowGroupsFusedBF16);
+        return tiles[0]().of_layouts[first ? 1 : 0][0];
+    }
     int tile = plan.choice.tile;
     if (plan.end() == GemmEnd::kTurnedFused) {
         tiles = f16 ? kGemmTurnedFusedF16 : kGemmTurnedFusedBF16;
@@ -68,7 +75,7 @@ int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPane
 
 void name_tiles(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
     const GemmChoice &choice = plan.choice;
-    static constexpr const char *kSources[] = {"", "i8_", "e4m3_", "e4m3_groups_"};
+    static constexpr const char *kSources[] = {"", "i8_", "e4m3_", "e4m3_groups_", "row_groups_"};
     const bool is_packed = plan.pack_a || plan.pack_b;
     std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s%s_%dx%dx%d%s%s", kSources[static_cast<int>(plan.source)],
                   dtype == ATTILE_F16 ? "f16" : "bf16", kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns,
@@ -111,7 +118,8 @@ int32_t add_parts(Device &device, const GemmPlan &plan, const GemmArguments &pro
 
 }  // namespace
 
-int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const TileScales &scales, Workspace &workspace, Stream stream) {
+int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const TileScales &scales, Workspace &workspace, Stream stream,
+                     const RowGroups *row_groups) {
     const GemmParams &p = plan.params;
     const GemmChoice &choice = plan.choice;
     const void *a = p.a.data, *b = p.b.data;
@@ -126,9 +134,10 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const 
     // Blocks that share A, or a single piece of B, load a half of each piece; all of a turned tile's B is one piece.
     const int halves_a = choice.along_columns(), halves_b = tile.columns == kGemmPiece || tile.turned ? choice.along_rows() : 1;
     const int rows_b = tile.turned ? tile.columns : std::min(kGemmPiece, tile.columns);
+    const int box_b = row_groups != nullptr ? kGemmGroupPiece : rows_b / halves_b;
     status = make_map(device, turned ? b : a, dtype, first, kGemmPiece / halves_a, kGemmDepth / halves_a, &g.map_a);
     if (status == ATTILE_OK) {
-        status = make_map(device, turned ? a : b, dtype, second, rows_b / halves_b, kGemmDepth / halves_b, &g.map_b);
+        status = make_map(device, turned ? a : b, dtype, second, box_b, kGemmDepth / halves_b, &g.map_b);
     }
     if (status != ATTILE_OK) return status;
     g.c = p.c;
@@ -178,6 +187,10 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const 
     g.grouped = scales.grouped ? 1 : 0;
     g.row_scale = scales.rows;
     g.column_scale = scales.columns;
+    if (row_groups != nullptr) {
+        g.row_groups = *row_groups;
+        g.of_group = Divider(plan.tiles_a);
+    }
     bool outer_b = false;
     const void *const kernel = kernel_of(plan, dtype, &outer_b);
     void *arguments[] = {&g, nullptr};

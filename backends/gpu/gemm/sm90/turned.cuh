@@ -33,6 +33,9 @@ class GemmTurnedStore {
     __device__ __forceinline__ GemmTurnedStore(const GemmArguments &p, uint32_t strips, uint32_t /*stages*/, uint32_t /*rank*/)
         : p_(p), strips_(strips) {}
 
+    // Of groups of rows, before begin(): where the tile's group ends.
+    __device__ __forceinline__ void end_at(int32_t row) { group_end_ = row; }
+
     // Before a tile's first product: asks for the bias. row and col: the tile's first, in the tile's own orientation, here and below.
     __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         if constexpr (Config::kFuses) {
@@ -90,6 +93,10 @@ class GemmTurnedStore {
     }
 
   private:
+    __device__ __forceinline__ int64_t row_end() const {
+        if constexpr (Config::kRowGroups) return group_end_;
+        return p_.m;
+    }
     __device__ __forceinline__ int lane() const { return static_cast<int>(thread_ % kWarpThreads); }
     // The warpgroup of the tile, and the warp of that.
     __device__ __forceinline__ int group() const { return static_cast<int>(thread_ / kWarpgroupThreads) - 1; }
@@ -111,7 +118,7 @@ class GemmTurnedStore {
         const float alpha = p_.alpha;
         const int r = warp() * 4 + lane() / 8;
         const int64_t c = row + group() * 64 + lane() % 8 * 8;
-        rows_ = c < p_.n ? static_cast<int>(min(p_.m - col, int64_t{kColumns})) - r : 0;
+        rows_ = c < p_.n ? static_cast<int>(min(row_end() - col, int64_t{kColumns})) - r : 0;
         to_ = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + (col + r) * p_.d.row + c;
         pending_ = true;
         meet();  // The strips have been read.
@@ -166,7 +173,7 @@ class GemmTurnedStore {
                   (batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + d_row * p_.d.row + c) * gemm_storage_bytes(p_.d.dtype);
         place.columns = static_cast<int>(min(max(p_.n - c, int64_t{0}), int64_t{4}));
         place.bias = bias_of_rows + r * 4;
-        const int rows = place.columns > 0 ? static_cast<int>(min(p_.m - col, int64_t{kColumns})) - r : 0;
+        const int rows = place.columns > 0 ? static_cast<int>(min(row_end() - col, int64_t{kColumns})) - r : 0;
 #pragma unroll 1
         for (int piece = 0; piece < kPieces; ++piece) {
             meet();  // The strips have been read.
@@ -310,6 +317,7 @@ class GemmTurnedStore {
     uint16_t *to_ = nullptr;           // where this lane stores next,
     int rows_ = 0;                     // and how many rows of D there are from its first on.
     bool pending_ = false;
+    int32_t group_end_ = 0;
 };
 
 }  // namespace attile::gpu::sm90
