@@ -47,6 +47,10 @@ BenchCase describe(const ExplainOptions &options) {
         result.exact = options.exact;
         return result;
     }
+    if (options.operation == "gemm_grouped") {
+        expect_extents(options, 4, "GROUPS ROWS N K");
+        return bench::gemm_grouped_case(Size::kMedium, dtype, shape[0], shape[1], shape[1], shape[2], shape[3]);
+    }
     if (options.operation == "attention" || options.operation == "attention_backward") {
         expect_extents(options, 4, "BATCH HEADS LEN HEAD_DIM");
         const int64_t heads_kv = options.heads_kv > 0 ? options.heads_kv : shape[1];
@@ -73,6 +77,8 @@ std::string shape_text(const ExplainOptions &options, const BenchCase &one) {
         case bench::Operation::kGemm:
             return (one.batch > 1 ? number(one.batch) + " times " : "") + "M = " + number(one.m) + ", N = " + number(one.n) +
                    ", K = " + number(one.k);
+        case bench::Operation::kGemmGrouped:
+            return number(one.groups) + " groups of " + number(one.most_rows) + " rows, N = " + number(one.n) + ", K = " + number(one.k);
         case bench::Operation::kAttention:
         case bench::Operation::kAttentionBackward:
             return "batch " + number(one.batch) + ", heads " + number(one.heads_q) +

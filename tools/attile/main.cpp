@@ -275,12 +275,14 @@ void add_explain(CLI::App &app, Command &chosen) {
     add_occupancy(command, chosen);
     add_roofline(command, chosen);
     add_tiling(command, chosen);
-    command->add_option("OP", options->operation, "gemm, attention, attention_backward, attention_merge, reduce or softmax")
-        ->check(CLI::IsMember({"gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"}).description(""))
+    command->add_option("OP", options->operation, "gemm, gemm_grouped, attention, attention_backward, attention_merge, reduce or softmax")
+        ->check(CLI::IsMember({"gemm", "gemm_grouped", "attention", "attention_backward", "attention_merge", "reduce", "softmax"})
+                    .description(""))
         ->type_name("OP");
     command
         ->add_option("SHAPE", options->shape,
-                     "gemm: M N K; attention: BATCH HEADS LEN HEAD_DIM; attention_merge: BATCH HEADS LEN HEAD_DIM PARTS; "
+                     "gemm: M N K; gemm_grouped: GROUPS ROWS N K, as many rows each; attention: BATCH HEADS LEN HEAD_DIM; attention_merge: "
+                     "BATCH HEADS LEN HEAD_DIM PARTS; "
                      "reduce and softmax: ROWS COLUMNS, over the columns")
         ->type_name("N");
     command->add_option("--dtype", options->dtype, "f32, f64, f16 or bf16; gemm with --b-dtype: also i8, e4m3 or e5m2; default f32")

@@ -104,6 +104,7 @@ void *OperandMemory::put(const void *data, int64_t bytes) {
 ProblemCall::ProblemCall(attile_context *context, const Problem &problem, OperandMemory &memory)
     : context_(context), problem_(problem), memory_(memory) {
     switch (problem_.operation) {
+        case Operation::kGemmGrouped:  // Is not drawn.
         case Operation::kGemm:
             describe_gemm();
             break;

@@ -59,6 +59,7 @@ Problem Draw::attempt() {
     p.operation = operation_;
     p.dtype = dtype();
     switch (operation_) {
+        case Operation::kGemmGrouped:  // Is not drawn.
         case Operation::kGemm:
             gemm(p);
             break;

@@ -73,6 +73,7 @@ std::vector<ShapeWord> shape_words(Operation operation) {
     const ShapeWord batch = {"b and the batch (b2)", [](const std::string &w, Problem &p) { return numbers(w, "b", '/', {&p.batch}); }};
     const ShapeWord dim = {"d and the head dimension (d128, d192/128)", read_head_dim};
     switch (operation) {
+        case Operation::kGemmGrouped:  // Is not drawn.
         case Operation::kGemm:
             return {batch,
                     {"MxNxK (512x512x64)",
@@ -138,6 +139,7 @@ double largest_tensor(const Problem &p) {
     };
     const int64_t dim = std::max(p.head_dim, p.head_dim_v) + 1;
     switch (p.operation) {
+        case Operation::kGemmGrouped:  // Is not drawn.
         case Operation::kGemm:
             return std::max(
                 {product({p.batch, p.m + 1, p.k + 1}), product({p.batch, p.k + 1, p.n + 1}), product({p.batch, p.m + 1, p.n + 1})});
@@ -178,6 +180,7 @@ const std::vector<std::string> &option_names(Operation operation) {
     static const std::vector<std::string> reduce = {"sum", "max", "min", "mean", "over_rows", "f32_out", "odd"};
     static const std::vector<std::string> softmax = {"over_rows", "in_place", "f32_out", "odd"};
     switch (operation) {
+        case Operation::kGemmGrouped:  // Is not drawn.
         case Operation::kGemm:
             return gemm;
         case Operation::kAttention:
@@ -199,6 +202,7 @@ std::string id_of(const Problem &p) {
     std::string id = std::string(bench::operation_name(p.operation)) + ":" + std::string(bench::dtype_name(p.dtype)) + ":";
     const std::string dim = ":d" + n(p.head_dim) + (p.head_dim_v != p.head_dim ? "/" + n(p.head_dim_v) : "");
     switch (p.operation) {
+        case Operation::kGemmGrouped:  // Is not drawn.
         case Operation::kGemm:
             id += "b" + n(p.batch) + ":" + n(p.m) + "x" + n(p.n) + "x" + n(p.k) + ":" + (p.trans_a ? "t" : "n") + (p.trans_b ? "t" : "n");
             break;

@@ -114,6 +114,7 @@ Work work_of(const Problem &p) {
     const double size = d(element_bytes(p.dtype)), out_size = p.has("f32_out") ? 4 : size;
     Work work;
     switch (p.operation) {
+        case Operation::kGemmGrouped:  // Is not drawn.
         case Operation::kGemm: {
             const double batch = d(p.batch), m = d(p.m), n = d(p.n), k = d(p.k);
             work.flops = 2 * batch * m * n * k;
@@ -152,6 +153,7 @@ std::vector<Group> groups_of(const Problem &p) {
     std::vector<Group> groups = {{"option", option.empty() ? kPlain : option, order},
                                  {"type", std::string(bench::dtype_name(p.dtype)), element_bytes(p.dtype) * 1000 + p.dtype / 256}};
     switch (p.operation) {
+        case Operation::kGemmGrouped:  // Is not drawn.
         case Operation::kGemm:
             groups.push_back({"layout", std::string(p.trans_a ? "t" : "n") + (p.trans_b ? "t" : "n"), p.trans_a * 2 + p.trans_b});
             groups.push_back(bucket("batch", p.batch));

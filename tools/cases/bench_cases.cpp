@@ -52,6 +52,18 @@ void add_gemm(std::vector<BenchCase> &cases) {
     cases.push_back(gemm_case(Size::kLarge, f64, 4096, 4096, 4096));
     cases.push_back(gemm_case(Size::kLarge, f16, 4096, 4096, 4096));
     cases.push_back(gemm_case(Size::kLarge, bf16, 4096, 4096, 4096));
+
+    // Each beside one product of as many rows.
+    const auto add_groups = [&](const BenchCase &grouped) {
+        cases.push_back(grouped);
+        cases.push_back(gemm_case(grouped.size, grouped.dtype, grouped.m, grouped.n, grouped.k, 1, false, true));
+    };
+    cases.push_back(gemm_grouped_case(Size::kTiny, f32, 4, 1, 32, 64, 64));
+    for (const int32_t dtype : {f32, bf16}) add_groups(gemm_grouped_case(Size::kMedium, dtype, 8, 32, 128, 1024, 1024));
+    cases.push_back(gemm_grouped_case(Size::kMedium, bf16, 64, 0, 2, 1024, 1024));  // Few rows each: bound by reading B.
+    add_groups(gemm_grouped_case(Size::kLarge, f32, 16, 128, 512, 4096, 4096));
+    add_groups(gemm_grouped_case(Size::kLarge, bf16, 64, 128, 512, 4096, 4096));
+    cases.push_back(gemm_grouped_case(Size::kLarge, bf16, 64, 0, 2, 4096, 4096));
 }
 
 void add_attention(std::vector<BenchCase> &cases) {
@@ -124,6 +136,8 @@ std::string_view operation_name(Operation operation) {
     switch (operation) {
         case Operation::kGemm:
             return "gemm";
+        case Operation::kGemmGrouped:
+            return "gemm_grouped";
         case Operation::kAttention:
             return "attention";
         case Operation::kAttentionBackward:
@@ -181,6 +195,24 @@ BenchCase quantised_case(Size size, int32_t dtype, int32_t b_dtype, int64_t m, i
     result.scale_group = group;
     const std::string types = std::string(dtype_name(dtype)) + (b_dtype == dtype ? "" : "_" + std::string(dtype_name(b_dtype)));
     result.id = "gemm/" + types + "/" + extents({m, n, k}) + (group == 0 ? "" : group == k ? "_columns" : "_g" + std::to_string(group));
+    return result;
+}
+
+int64_t BenchCase::rows_of(int64_t group) const {
+    constexpr int64_t kStride = 37;  // Neighbours differ; divides no usual number of groups.
+    const int64_t place = group * kStride % groups;
+    return groups > 1 ? least_rows + (most_rows - least_rows) * place / (groups - 1) : most_rows;
+}
+
+BenchCase gemm_grouped_case(Size size, int32_t dtype, int64_t groups, int64_t least_rows, int64_t most_rows, int64_t n, int64_t k) {
+    BenchCase result = gemm_case(size, dtype, 0, n, k, 1, false, true);
+    result.operation = Operation::kGemmGrouped;
+    result.groups = groups;
+    result.least_rows = least_rows;
+    result.most_rows = most_rows;
+    for (int64_t group = 0; group < groups; ++group) result.m += result.rows_of(group);
+    result.id = id("gemm_grouped", dtype, "g" + std::to_string(groups) + "_" + extents({result.m, n, k}));
+    result.memory_bound = result.m <= 4 * groups;
     return result;
 }
 

@@ -13,7 +13,7 @@
 
 namespace attile::bench {
 
-enum class Operation { kGemm, kAttention, kAttentionBackward, kAttentionMerge, kReduce, kSoftmax };
+enum class Operation { kGemm, kGemmGrouped, kAttention, kAttentionBackward, kAttentionMerge, kReduce, kSoftmax };
 
 // Tiny: a fraction of a second even by plain loops. Medium: for a CPU. Large: for a GPU.
 enum class Size { kTiny, kMedium, kLarge };
@@ -32,6 +32,10 @@ struct BenchCase {
     int64_t scale_group = 0;  // numbers along K of a column that share a scale of B; 0: no scales
     bool exact = false;       // EXACT_PRODUCTS
     bool fast = false;        // FAST_ACCUMULATION
+    // Grouped: m rows in all. Groups have from least_rows to most_rows, evenly spread and mixed.
+    int64_t groups = 0, least_rows = 0, most_rows = 0;
+
+    int64_t rows_of(int64_t group) const;
 
     // Attention; a merge takes `parts` results of len_q rows.
     int64_t heads_q = 0, heads_kv = 0, len_q = 0, len_k = 0, head_dim = 0;
@@ -54,6 +58,8 @@ BenchCase gemm_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k, i
                     bool trans_b = false);
 // Weights of 8 bits, stored as [N, K], and a scale for each `group` of a row; as a's type does or with operands alike.
 BenchCase quantised_case(Size size, int32_t dtype, int32_t b_dtype, int64_t m, int64_t n, int64_t k, int64_t group);
+// Groups of rows, each with its own weights, stored as [N, K].
+BenchCase gemm_grouped_case(Size size, int32_t dtype, int64_t groups, int64_t least_rows, int64_t most_rows, int64_t n, int64_t k);
 // 8-bit floats both, with scales of columns and FAST_ACCUMULATION.
 BenchCase fast_case(Size size, int64_t m, int64_t n, int64_t k);
 BenchCase exact_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k);
@@ -96,11 +102,13 @@ class BenchRun {
         attile_tensor *tensor;
         bool input;
     };
-    using Args = std::variant<attile_gemm_args, attile_attention_args, attile_attention_backward_args, attile_attention_merge_args,
-                              attile_reduce_args, attile_softmax_args>;
+    using Args = std::variant<attile_gemm_args, attile_gemm_grouped_args, attile_attention_args, attile_attention_backward_args,
+                              attile_attention_merge_args, attile_reduce_args, attile_softmax_args>;
 
     void add(attile_tensor &tensor, int32_t dtype, std::initializer_list<int64_t> shape, bool input);
     void describe_gemm();
+    void describe_gemm_grouped();
+    int32_t give_offsets(const attile_tensor &offsets);
     void describe_attention(attile_attention_args &args);
     void add_cache(attile_tensor &tensor, attile_tensor &scale, int32_t dtype);
     void describe_attention_backward();

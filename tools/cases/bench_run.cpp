@@ -25,6 +25,9 @@ BenchRun::BenchRun(attile_context *context, const BenchCase &bench_case) : conte
         case Operation::kGemm:
             describe_gemm();
             break;
+        case Operation::kGemmGrouped:
+            describe_gemm_grouped();
+            break;
         case Operation::kAttention:
             attile_attention_init(&args_.emplace<attile_attention_args>(), sizeof(attile_attention_args));
             describe_attention(std::get<attile_attention_args>(args_));
@@ -69,6 +72,22 @@ void BenchRun::describe_gemm() {
     // Dense as well, but stored as the transpose.
     if (case_.trans_a) args.a.stride[1] = 1, args.a.stride[2] = m;
     if (case_.trans_b) args.b.stride[1] = 1, args.b.stride[2] = k;
+}
+
+void BenchRun::describe_gemm_grouped() {
+    auto &args = args_.emplace<attile_gemm_grouped_args>();
+    attile_gemm_grouped_init(&args, sizeof args);
+    add(args.a, case_.dtype, {case_.m, case_.k}, true);
+    add(args.b, case_.dtype, {case_.groups, case_.k, case_.n}, true);
+    args.b.stride[1] = 1, args.b.stride[2] = case_.k;
+    add(args.row_offsets, ATTILE_I32, {case_.groups + 1}, false);
+    add(args.d, case_.dtype, {case_.m, case_.n}, false);
+}
+
+int32_t BenchRun::give_offsets(const attile_tensor &offsets) {
+    std::vector<int32_t> values = {0};
+    for (int64_t group = 0; group < case_.groups; ++group) values.push_back(values.back() + static_cast<int32_t>(case_.rows_of(group)));
+    return attile_copy(context_, offsets.data, values.data(), static_cast<int64_t>(values.size() * sizeof(int32_t)), nullptr);
 }
 
 void BenchRun::describe_attention(attile_attention_args &args) {
@@ -146,6 +165,7 @@ int32_t BenchRun::query(attile_support &support) {
         attile_context *context;
         attile_support *support;
         int32_t operator()(const attile_gemm_args &args) const { return attile_gemm_query(context, &args, support); }
+        int32_t operator()(const attile_gemm_grouped_args &args) const { return attile_gemm_grouped_query(context, &args, support); }
         int32_t operator()(const attile_attention_args &args) const { return attile_attention_query(context, &args, support); }
         int32_t operator()(const attile_attention_backward_args &args) const {
             return attile_attention_backward_query(context, &args, support);
@@ -183,6 +203,7 @@ int32_t BenchRun::allocate(int32_t memory_kind) {
         if (!operand.input) continue;
         if (const int32_t status = fill(tensor, seed)) return status;
     }
+    if (case_.operation == Operation::kGemmGrouped) return give_offsets(std::get<attile_gemm_grouped_args>(args_).row_offsets);
     // Backward takes o and lse as the forward call left them.
     if (case_.operation == Operation::kAttentionBackward) return attile_attention(context_, &forward_);
     return ATTILE_OK;
@@ -192,6 +213,7 @@ int32_t BenchRun::run() {
     struct Run {
         attile_context *context;
         int32_t operator()(const attile_gemm_args &args) const { return attile_gemm(context, &args); }
+        int32_t operator()(const attile_gemm_grouped_args &args) const { return attile_gemm_grouped(context, &args); }
         int32_t operator()(const attile_attention_args &args) const { return attile_attention(context, &args); }
         int32_t operator()(const attile_attention_backward_args &args) const { return attile_attention_backward(context, &args); }
         int32_t operator()(const attile_attention_merge_args &args) const { return attile_attention_merge(context, &args); }
