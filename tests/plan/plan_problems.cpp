@@ -170,6 +170,33 @@ int32_t query_gemm(attile_context *context, Line &line, attile_support *support)
     return attile_gemm_query(context, &args, support);
 }
 
+int32_t query_gemm_grouped(attile_context *context, Line &line, attile_support *support) {
+    line.need(4);
+    const Extents &e = line.extent;
+    attile_gemm_grouped_args args;
+    attile_gemm_grouped_init(&args, sizeof args);
+    const int32_t type = line.dtype(), out = line.out_dtype();
+    args.flags = line.flags;
+    args.a = line.tensor(type, {e[1], e[3]});
+    const std::string of_b = line.value("b");
+    args.b = line.tensor(of_b.empty() ? type : Line::type_of(of_b), {e[0], e[3], e[2]});
+    args.d = line.tensor(out, {e[1], e[2]});
+    args.row_offsets = line.tensor(ATTILE_I32, {e[0] + 1});
+    if (line.has("ta")) transpose(args.a);
+    if (line.has("tb")) transpose(args.b);
+    if (line.has("td")) transpose(args.d);
+    if (line.has("c")) {
+        args.c = line.tensor(out, {e[1], e[2]});
+        args.beta = 1;
+    }
+    if (line.has("bias")) args.bias = line.tensor(out, {e[0], e[2]});
+    for (const auto &[name, activation] : kActivations) {
+        if (line.has(name)) args.activation = activation;
+    }
+    line.done();
+    return attile_gemm_grouped_query(context, &args, support);
+}
+
 attile_attention_args attention_args(Line &line) {
     line.need(5);
     attile_attention_args args;
@@ -345,6 +372,7 @@ int32_t query_problem(attile_context *context, const std::string &text, attile_s
         {"attention_backward", query_backward},
         {"attention_merge", query_merge},
         {"attention_merge_backward", query_merge_backward},
+        {"gemm_grouped", query_gemm_grouped},
         {"reduce", query_reduce},
         {"softmax", query_softmax}};
     Line line(text);
