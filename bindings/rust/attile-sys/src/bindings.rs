@@ -333,6 +333,7 @@ pub struct attile_attention_args {
     pub tree_mask: attile_tensor,
     pub k_scale: attile_tensor,
     pub v_scale: attile_tensor,
+    pub q_scale: attile_tensor,
 }
 extern "C" {
     pub fn attile_attention_init(args: *mut attile_attention_args, size: u64);
@@ -481,6 +482,7 @@ pub struct attile_attention_pointers {
     pub tree_mask: *mut ::core::ffi::c_void,
     pub k_scale: *mut ::core::ffi::c_void,
     pub v_scale: *mut ::core::ffi::c_void,
+    pub q_scale: *mut ::core::ffi::c_void,
 }
 extern "C" {
     pub fn attile_gemm_pointers_init(pointers: *mut attile_gemm_pointers, size: u64);
