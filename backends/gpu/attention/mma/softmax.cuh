@@ -42,7 +42,7 @@ struct ExactSoftmaxRange {
 
 // P of e4m3: the largest probability is 2^kTop, which is not rounded and stays below 448 where a score and its reference are far from 0.
 struct BytesSoftmaxRange {
-    static constexpr float kTop = 5, kSlack = 7.5f;
+    static constexpr float kTop = 5, kSlack = kTop;
     static constexpr float kMostSum = 448, kLeastSum = 0, kNarrowSpread = 13, kWideSpread = 13;  // kMostSum: of four.
     static constexpr bool kCorrects = false;
 };

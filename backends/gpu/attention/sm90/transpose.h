@@ -17,7 +17,7 @@ struct TransposeArguments {
     Divider heads;    // Key heads.
 };
 
-inline constexpr int kTransposeThreads = 256, kTransposedKeys = 128, kTransposedColumns = 64;
+inline constexpr int kTransposeThreads = 256, kTransposedKeys = 128, kTransposedColumns = 128;
 
 // Grid: tiles of kTransposedKeys keys, tiles of kTransposedColumns columns, batch entries times key heads.
 const void *transpose_values_kernel();
