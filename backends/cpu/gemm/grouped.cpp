@@ -83,15 +83,28 @@ int64_t most_bytes(const State &state, const attile_gemm_problem &all) {
     return wanted.bytes(state, offset_bytes(all));
 }
 
-// Where each group's rows begin and the last one's end: never before the group ahead of it.
-void read_offsets(const attile_gemm_grouped_problem &problem, int32_t *first) {
+// Calls take(group, row) with where each group's rows begin and the last one's end: never before the group ahead of it.
+template <class Take>
+void read_offsets(const attile_gemm_grouped_problem &problem, const Take &take) {
     const attile_gemm_problem &all = *problem.product;
     const auto *from = static_cast<const int32_t *>(problem.row_offsets.data);
-    int64_t least_row = 0;
+    int64_t row = 0;
     for (int64_t group = 0; group <= all.batch[1]; ++group) {
-        least_row = std::clamp<int64_t>(from[group * problem.row_offsets.stride[1]], least_row, all.m);
-        first[group] = static_cast<int32_t>(least_row);
+        row = std::clamp<int64_t>(from[group * problem.row_offsets.stride[1]], row, all.m);
+        take(group, row);
     }
+}
+
+// What these groups want, which is less to find out than what any might.
+int64_t bytes_of_groups(const State &state, const attile_gemm_grouped_problem &problem) {
+    const attile_gemm_problem &all = *problem.product;
+    Wanted wanted;
+    int64_t before = 0;
+    read_offsets(problem, [&](int64_t group, int64_t row) {
+        if (group > 0 && row > before) wanted.add(gemm_plan(state, product_of(all, planned_rows(row - before))));
+        before = row;
+    });
+    return wanted.bytes(state, offset_bytes(all));
 }
 
 int32_t query(void *opaque, const attile_gemm_grouped_problem *problem, attile_support *support) {
@@ -121,12 +134,12 @@ int32_t query(void *opaque, const attile_gemm_grouped_problem *problem, attile_s
 int32_t run(void *opaque, const attile_gemm_grouped_problem *problem) {
     State &state = *static_cast<State *>(opaque);
     const attile_gemm_problem &all = *problem->product;
-    const int64_t groups = all.batch[1], of_offsets = offset_bytes(all), bytes = most_bytes(state, all);
+    const int64_t groups = all.batch[1], of_offsets = offset_bytes(all), bytes = bytes_of_groups(state, *problem);
     const Workspace workspace(state, all.launch, bytes);
     if (workspace.failed()) return out_of_workspace(bytes);
     auto *const first = reinterpret_cast<int32_t *>(workspace.data());
     char *const rest = workspace.data() + of_offsets;
-    read_offsets(*problem, first);
+    read_offsets(*problem, [&](int64_t group, int64_t row) { first[group] = static_cast<int32_t>(row); });
     double work = 0;  // Of groups that one thread multiplies.
     int64_t small = 0, bytes_each = 0;
     for (int64_t group = 0; group < groups; ++group) {
