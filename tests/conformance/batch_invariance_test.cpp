@@ -56,6 +56,31 @@ TEST_F(BatchInvariance, Gemm) {
     });
 }
 
+TEST_F(BatchInvariance, GemmOfGroups) {
+    on_every_backend([](attile_context *context) {
+        constexpr std::int64_t kM = 200, kN = 67, kK = 1025;
+        std::vector<float> a = random_floats(kM * kK, 1), b = random_floats(2 * kK * kN, 2), d(kM * kN), alone(kN);
+        std::vector<std::int32_t> offsets = {0, 131, 200};
+        attile_gemm_grouped_args args;
+        attile_gemm_grouped_init(&args, sizeof args);
+        args.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        args.a = tensor(a, {kM, kK});
+        args.b = tensor(b, {2, kK, kN});
+        args.d = tensor(d, {kM, kN});
+        const std::int64_t three = 3;
+        ASSERT_TRUE(succeeded(attile_tensor_init(&args.row_offsets, offsets.data(), ATTILE_I32, 1, &three)));
+        ASSERT_TRUE(succeeded(attile_gemm_grouped(context, &args)));
+        const attile_tensor all = args.a;
+        args.d = tensor(alone, {1, kN});
+        for (const std::int32_t m : {0, 1, 63, 64, 127, 130, 131, 140, 199}) {
+            args.a = part(all, 0, m, 1);
+            offsets = {0, m < 131 ? 1 : 0, 1};  // The one row, of its group.
+            ASSERT_TRUE(succeeded(attile_gemm_grouped(context, &args)));
+            EXPECT_TRUE(same_bits(alone.data(), d.data() + m * kN, kN)) << "row " << m;
+        }
+    });
+}
+
 TEST_F(BatchInvariance, GemmOfABatch) {
     on_every_backend([](attile_context *context) {
         constexpr std::int64_t kB = 9, kM = 17, kN = 33, kK = 257;

@@ -103,7 +103,7 @@ def awake(runner, fault, with_laws):
     for chosen in (fault.cases, '') if fault.cases else ('',):
         case = case or runner.verify(fault, ['--filter', f'^{fault.operation}[.].*{chosen}', '--fail-fast'])
     conforms = case is None or not runner.conformance(fault, case)
-    law = runner.laws(fault, LAWS[fault.operation]) if with_laws else None
+    law = runner.laws(fault, LAWS[fault.operation]) if with_laws and fault.operation in LAWS else None  # None speaks of gemm_grouped.
     print(f'{runner.backend + "/" + fault.name:72} {case or "SURVIVES":60} {"ctest too" if not conforms else "NOT CTEST":10} '
           f'{law or "-":40} {time.monotonic() - start:6.1f} s', flush=True)
     return case, not conforms, law
