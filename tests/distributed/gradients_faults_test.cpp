@@ -176,6 +176,9 @@ TEST_F(GradientArguments, AreCheckedOneByOne) {
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "tree_mask", [given](G &c) { given(&c.local.tree_mask); });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "k_scale", [given](G &c) { given(&c.local.k_scale); });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "v_scale", [given](G &c) { given(&c.local.v_scale); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "q_scale", [given](G &c) { given(&c.local.q_scale); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "q.dtype of 8 bits",
+              [](G &c) { c.local.q.dtype = c.local.k.dtype = c.local.v.dtype = ATTILE_I8; });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "k.dtype other than q's", [](G &c) { c.local.k.dtype = ATTILE_I8; });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "cu_len_q without cu_len_k", [given](G &c) { given(&c.local.cu_len_q); });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "dlse", [](G &c) { c.gradients.dlse = c.local.lse; });
