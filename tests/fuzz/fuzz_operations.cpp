@@ -56,8 +56,10 @@ double make_attention(Call *call, attile_attention_args *args) {
     const bool packed = input.rarely(4), paged = input.rarely(4);
     const bool packed_keys = packed && !paged && !input.rarely(3);
     const int64_t rows = packed ? 1 : batch, keys = paged ? call->extent() : packed_keys ? 1 : batch;
-    args->q = call->tensor({rows, heads_q, len_q, d});
     constexpr int32_t stored[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2, ATTILE_F16, ATTILE_BF16};
+    const int32_t narrow = input.rarely(8) ? stored[input.below(3)] : 0;
+    args->q = call->tensor({rows, heads_q, len_q, d}, narrow);
+    if (narrow != 0 && input.rarely(2)) args->q_scale = call->maybe({heads_q, len_q, input.rarely(2) ? 1 : d}, ATTILE_F32);
     const auto cache = [&](int64_t width, attile_tensor *scale) {
         if (!input.rarely(6)) return call->tensor({keys, heads_kv, len_k, width});
         if (input.rarely(2)) *scale = call->maybe({heads_kv, len_k, input.rarely(2) ? 1 : width}, ATTILE_F32);
@@ -107,7 +109,7 @@ double make_attention(Call *call, attile_attention_args *args) {
 std::vector<const attile_tensor *> attention_inputs(const attile_attention_args &args) {
     return {&args.q,           &args.k,        &args.v,        &args.bias,        &args.allowed,    &args.alibi_slopes,  &args.sinks,
             &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts, &args.causal_offset, &args.block_mask,
-            &args.tree_mask,   &args.k_scale,  &args.v_scale};
+            &args.tree_mask,   &args.k_scale,  &args.v_scale,  &args.q_scale};
 }
 
 // The call in two steps, which must come to the same. Handles that are none are refused before and after.

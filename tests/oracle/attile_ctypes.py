@@ -34,7 +34,7 @@ class AttentionArgs(Structure):
                           ("mask", c_int32), ("reserved", c_int32), ("window_left", c_int64), ("window_right", c_int64), ("bias", Tensor),
                           ("allowed", Tensor), ("alibi_slopes", Tensor), ("sinks", Tensor), ("key_lengths", Tensor), ("cu_len_q", Tensor),
                           ("cu_len_k", Tensor), ("max_len_q", c_int64), ("max_len_k", c_int64), ("block_table", Tensor), ("key_starts", Tensor),
-                          ("causal_offset", Tensor), ("block_mask", Tensor), ("tree_mask", Tensor), ("k_scale", Tensor), ("v_scale", Tensor)]
+                          ("causal_offset", Tensor), ("block_mask", Tensor), ("tree_mask", Tensor), ("k_scale", Tensor), ("v_scale", Tensor), ("q_scale", Tensor)]
 
 
 class BackwardArgs(Structure):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of the reference backend over keys and values of 8 bits and of other types than q, against the NumPy oracle.
+"""Attention of the reference backend of queries, keys and values of 8 bits, and of keys and values of other types than q, against the NumPy oracle.
 
 Run: ATTILE_LIBRARY=.../libattile.so python3 test_cache.py [Cache.test_name]
 """
@@ -47,14 +47,20 @@ class Stored:
 
 
 class Cache(Case):
-    def run_one(self, problem, k, v, **fields):
+    def run_one(self, problem, k, v, q=None, **fields):
+        if q is not None:
+            fields.update(q=q.bits, q_scale=q.scale)
         args = self.attile.args(ac.AttentionArgs, "attention", **dict(problem.fields(), k=k.bits, v=v.bits, k_scale=k.scale, v_scale=v.scale, **fields))
         args.k.dtype, args.v.dtype = k.dtype, v.dtype
+        if q is not None:
+            args.q.dtype = q.dtype
         self.attile.run("attention", args)
 
-    def check_one(self, problem, k, v, note):
-        self.run_one(problem, k, v)
+    def check_one(self, problem, k, v, note, q=None):
+        self.run_one(problem, k, v, q)
         problem.k, problem.v = k.values, v.values
+        if q is not None:
+            problem.q = q.values
         o, lse = problem.forward()
         self.agree(problem.o, o, problem.out, note + " o")
         self.agree(problem.lse[..., None], lse[..., None], problem.lse_type, note + " lse")
@@ -73,6 +79,24 @@ class Cache(Case):
             forms = [list(scale_shapes(x)) for x in (problem.k, problem.v)]
             k, v = (Stored(rng, dtype, x.shape, form[rng.integers(len(form))]) for dtype, x, form in zip(mix[1:3], (problem.k, problem.v), forms))
             self.check_one(problem, k, v, f"{name} {mix} {k.scale is None or k.scale.shape} {v.scale is None or v.scale.shape}")
+
+    def test_queries_of_eight_bits(self):
+        rng = np.random.default_rng(48)
+        for (name, spec), mix, kind in itertools.product(SETTINGS.items(), MIXES, NARROW):
+            problem = self.problem(rng, mix, spec, head_dim=32, head_dim_v=64)
+            arrays = problem.q, problem.k, problem.v
+            forms = [list(scale_shapes(x)) for x in arrays]
+            q, k, v = (Stored(rng, dtype, x.shape, form[rng.integers(len(form))]) for dtype, x, form in zip((kind, *mix[1:3]), arrays, forms))
+            self.check_one(problem, k, v, f"{name} {kind:#x} {mix} {q.scale is None or q.scale.shape}", q)
+
+    def test_every_form_of_scales_of_queries(self):
+        rng = np.random.default_rng(49)
+        for dtype, head_dim, order in itertools.product(NARROW, (64, 128, 5), ((0, 1, 2, 3), (3, 2, 1, 0))):
+            mix = ac.BF16, dtype, dtype, ac.F32
+            for form in scale_shapes(self.problem(rng, mix, {}, head_dim=head_dim).q):
+                problem = self.problem(rng, mix, SETTINGS["bottom_right"], head_dim=head_dim)
+                q, k, v = (Stored(rng, dtype, x.shape, form if x is problem.q else None, order) for x in (problem.q, problem.k, problem.v))
+                self.check_one(problem, k, v, f"{dtype:#x} {head_dim} {form} {order}", q)
 
     def test_every_form_of_scales(self):
         rng = np.random.default_rng(41)

@@ -72,8 +72,11 @@ void append_heads(Table *table) {
                       [](A &c) { c.attention.args.flags = ATTILE_FLAG_ALLOW_NONDETERMINISTIC; }, ATTILE_ERROR_INVALID_FLAGS, "flags"});
     table->push_back({"attention/head/exact_products", Op::kAttention, [](A &c) { c.attention.args.flags = ATTILE_FLAG_EXACT_PRODUCTS; },
                       ATTILE_ERROR_INVALID_FLAGS, "flags"});
-    table->push_back({"attention/head/fast_accumulation", Op::kAttention,
-                      [](A &c) { c.attention.args.flags = ATTILE_FLAG_FAST_ACCUMULATION; }, ATTILE_ERROR_INVALID_FLAGS, "flags"});
+    for (const Op operation : {Op::kAttentionBackward, Op::kAttentionMerge, Op::kReduce, Op::kSoftmax}) {
+        table->push_back({std::string(operation_name(operation)) + "/head/fast_accumulation", operation,
+                          [](A &c) { static_cast<Head *>(c.head())->flags = ATTILE_FLAG_FAST_ACCUMULATION; }, ATTILE_ERROR_INVALID_FLAGS,
+                          "flags"});
+    }
     // A workspace that lies over a tensor; queries do not look at it.
     table->push_back({"gemm/workspace/overlaps_d", Op::kGemm,
                       [](A &c) {
@@ -219,6 +222,31 @@ void append_attention(Table *table) {
         a.k = c.make(ATTILE_I8, {2, 2, 5, 4}, 1.0);
         a.k_scale = c.make(ATTILE_F32, {2, 6, 1});
     });
+    add("q_scales_of_floats", ATTILE_ERROR_INVALID_VALUE, "q_scale", [](auto &a, A &c) { a.q_scale = c.make(ATTILE_F32, {1}); });
+    add("q_scales_of_key_heads", ATTILE_ERROR_SHAPE_MISMATCH, "q_scale.shape[0]", [](auto &a, A &c) {
+        a.q = c.make(ATTILE_I8, {2, 4, 3, 4}, 1.0);
+        a.q_scale = c.make(ATTILE_F32, {2, 1, 1});
+    });
+    add("q_scales_that_do_not_divide_q", ATTILE_ERROR_SHAPE_MISMATCH, "q_scale.shape[3]", [](auto &a, A &c) {
+        a.q = c.make(ATTILE_I8, {2, 4, 3, 4}, 1.0);
+        a.q_scale = c.make(ATTILE_F32, {2, 4, 3, 2});
+    });
+    add("q_scales_wider", ATTILE_ERROR_INVALID_DTYPE, "q_scale.dtype", [](auto &a, A &c) {
+        a.q = c.make(ATTILE_F8_E4M3, {2, 4, 3, 4});
+        a.q_scale = c.make(ATTILE_F64, {1});
+    });
+    add("o_over_q_scale", ATTILE_ERROR_ALIASING, "q_scale", [](auto &a, A &c) {
+        a.q = c.make(ATTILE_I8, {2, 4, 3, 4}, 1.0);
+        a.q_scale = c.make(ATTILE_F32, {4, 3, 1});
+        a.q_scale.data = a.o.data;
+    });
+    for (const int32_t o : {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2, ATTILE_F64}) {
+        add(("q_of_8_bits_with_o_" + std::to_string(o)).c_str(), ATTILE_ERROR_INVALID_DTYPE, "o.dtype", [o](auto &a, A &c) {
+            a.q = c.make(ATTILE_F8_E4M3, {2, 4, 3, 4});
+            a.o.dtype = o;
+        });
+    }
+    add("q_of_4_bits", ATTILE_ERROR_INVALID_DTYPE, "q.dtype", [](auto &a, A &) { a.q.dtype = ATTILE_I4; });
     add("o_narrower", ATTILE_ERROR_INVALID_DTYPE, "o.dtype", [](auto &a, A &c) { a.o = c.make(ATTILE_F16, {2, 4, 3, 3}); });
     add("lse_wider", ATTILE_ERROR_INVALID_DTYPE, "lse.dtype", [](auto &a, A &c) { a.lse = c.make(ATTILE_F64, {2, 4, 3}); });
     add("allowed_of_floats", ATTILE_ERROR_INVALID_DTYPE, "allowed.dtype", [](auto &a, A &c) { a.allowed = c.make(ATTILE_F32, {3, 5}); });
@@ -320,6 +348,13 @@ void append_backward(Table *table) {
     add("forward_struct_size", ATTILE_ERROR_STRUCT_SIZE, "forward", [](auto &, A &c) { c.attention.args.struct_size = 0; });
     add("forward_flags", ATTILE_ERROR_INVALID_FLAGS, "forward", [](auto &, A &c) { c.attention.args.flags = 0x100; });
     add("forward_next", ATTILE_ERROR_INVALID_FLAGS, "forward", [](auto &, A &c) { c.attention.args.next = &c; });
+    add("forward_fast_accumulation", ATTILE_ERROR_INVALID_FLAGS, "forward",
+        [](auto &, A &c) { c.attention.args.flags = ATTILE_FLAG_FAST_ACCUMULATION; });
+    for (const int32_t q : {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2}) {
+        add(("q_of_8_bits_" + std::to_string(q)).c_str(), ATTILE_ERROR_INVALID_DTYPE, "q.dtype",
+            [q](auto &, A &c) { c.attention.args.q.dtype = q; });
+    }
+    add("q_scale", ATTILE_ERROR_INVALID_VALUE, "q_scale", [](auto &, A &c) { c.attention.args.q_scale = c.make(ATTILE_F32, {1}); });
     add("dbias_without_bias", ATTILE_ERROR_INVALID_VALUE, "dbias", [](auto &, A &c) { c.attention.args.bias = {}; });
     add("dsinks_without_sinks", ATTILE_ERROR_INVALID_VALUE, "dsinks", [](auto &, A &c) { c.attention.args.sinks = {}; });
     add("dbias_of_another_rank", ATTILE_ERROR_INVALID_RANK, "dbias.rank", [](auto &b, A &c) { b.dbias = c.make(ATTILE_F32, {4, 3, 5}); });

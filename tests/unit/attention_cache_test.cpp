@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attile_attention makes of keys and values of 8 bits and of other types than q.
+// What attile_attention makes of numbers of 8 bits, and of keys and values of other types than q.
 #include <cstddef>
 #include <string>
 
@@ -52,6 +52,48 @@ TEST_F(AttentionCache, TypesThatGoTogether) {
     args.q.dtype = args.o.dtype = ATTILE_F32;
     args.k.dtype = ATTILE_F64;
     expect_refusal(ATTILE_ERROR_INVALID_DTYPE, "attention: k.dtype is f64");
+}
+
+TEST_F(AttentionCache, QueriesOfEightBits) {
+    for (const int32_t q : {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2})
+        for (const int32_t k : {ATTILE_F32, ATTILE_BF16, ATTILE_I8, ATTILE_F8_E4M3})
+            for (const int32_t o : {ATTILE_F32, ATTILE_F16, ATTILE_BF16}) {
+                args.q.dtype = q;
+                args.k.dtype = k;
+                args.o.dtype = o;
+                args.q_scale = dense(ATTILE_F32, {8, 3, 4});
+                run();
+                EXPECT_EQ(problem.compute, ATTILE_F32);
+                EXPECT_EQ(problem.q.dtype, q);
+                EXPECT_EQ(problem.o.dtype, o);
+                EXPECT_EQ(problem.q_group, 32);
+                expect_operand(problem.q_scale, args.q_scale, {0, 12, 4, 1});
+                args.q_scale = {};
+                run();
+                expect_absent(problem.q_scale);
+            }
+    args.q_scale = dense(ATTILE_F32, {8, 4, 1});
+    expect_refusal(ATTILE_ERROR_SHAPE_MISMATCH, "attention: q_scale.shape[1] is 4");
+    args.q_scale = {};
+    for (const int32_t o : {ATTILE_F64, ATTILE_F8_E5M2, ATTILE_I8}) {
+        args.o.dtype = o;
+        expect_refusal(ATTILE_ERROR_INVALID_DTYPE, "attention: o.dtype is ");
+    }
+    args.o.dtype = args.q.dtype = ATTILE_F16;
+    args.q_scale = dense(ATTILE_F32, {1});
+    expect_refusal(ATTILE_ERROR_INVALID_VALUE, "attention: q_scale is given, but q.dtype is f16");
+}
+
+TEST_F(AttentionCache, FastAccumulationIsForTheForwardCall) {
+    args.flags = ATTILE_FLAG_FAST_ACCUMULATION;
+    run();
+    EXPECT_EQ(problem.launch.flags, uint32_t{ATTILE_FLAG_FAST_ACCUMULATION});
+    args.lse = dense(ATTILE_F32, {2, 8, 3});
+    attile_attention_backward_args backward;
+    attile_attention_backward_init(&backward, sizeof backward);
+    backward.forward = &args;
+    EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_ERROR_INVALID_FLAGS);
+    EXPECT_NE(last_error().find("args->forward->flags"), std::string::npos) << last_error();
 }
 
 TEST_F(AttentionCache, GroupsFollowFromTheShapeOfTheScales) {
@@ -111,7 +153,14 @@ TEST_F(AttentionCache, GradientsAreOfOneType) {
     backward.forward = &args;
     EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_ERROR_INVALID_DTYPE);
     EXPECT_NE(last_error().find("forward->k.dtype is i8 (0x0008); expected f16"), std::string::npos) << last_error();
-    args.k.dtype = args.v.dtype = ATTILE_F16;
+    args.q.dtype = ATTILE_I8;
+    EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_ERROR_INVALID_DTYPE);
+    EXPECT_NE(last_error().find("forward->q.dtype is i8 (0x0008); expected"), std::string::npos) << last_error();
+    args.q.dtype = args.k.dtype = args.v.dtype = ATTILE_F16;
+    args.q_scale = dense(ATTILE_F32, {1});
+    EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_ERROR_INVALID_VALUE);
+    EXPECT_NE(last_error().find("forward->q_scale is given; expected it absent"), std::string::npos) << last_error();
+    args.q_scale = {};
     args.v_scale = dense(ATTILE_F32, {1});
     EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_ERROR_INVALID_VALUE);
     EXPECT_NE(last_error().find("forward->v_scale is given; expected it absent"), std::string::npos) << last_error();
