@@ -40,7 +40,7 @@ pub struct Attention<'a> {
 
 impl Context {
     /// Attention of q [B, Hq, Lq, D], k [B, Hkv, Lk, D], v [B, Hkv, Lk, Dv] into o [B, Hq, Lq, Dv]. k and v may be of other types than q,
-    /// also of 8 bits.
+    /// also of 8 bits. So may q itself, with o of f32, f16 or bf16.
     pub fn attention<'a>(&'a self, q: TensorRef<'a>, k: TensorRef<'a>, v: TensorRef<'a>, o: TensorMut<'a>) -> Attention<'a> {
         let mut args = initialised!(attile_attention_args, attile_attention_init);
         args.q = q.raw;
@@ -185,6 +185,19 @@ impl<'a> Attention<'a> {
     /// Likewise of v's, whose rows have Dv numbers.
     pub fn v_scale(mut self, scale: TensorRef<'a>) -> Self {
         self.args.v_scale = scale.raw;
+        self
+    }
+
+    /// Likewise of q's, broadcast to [B, Hq, Lq, G].
+    pub fn q_scale(mut self, scale: TensorRef<'a>) -> Self {
+        self.args.q_scale = scale.raw;
+        self
+    }
+
+    /// Where q, k and v are all [`E4m3`](crate::E4m3), sums may lose bits and the weights of o may be rounded to that type, as tensor cores
+    /// want it.
+    pub fn fast_accumulation(mut self) -> Self {
+        self.args.flags |= sys::ATTILE_FLAG_FAST_ACCUMULATION as u32;
         self
     }
 }

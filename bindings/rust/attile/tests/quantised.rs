@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Numbers of 8 and 4 bits against plain loops: as keys and values, as weights, and how they are made.
-use attile::{Bf16, Context, Mask, TensorMut, TensorRef};
+use attile::{Bf16, Context, E4m3, Mask, TensorMut, TensorRef};
 
 mod support;
 use support::{assert_close, attention, random};
@@ -42,6 +42,42 @@ fn keys_and_values_of_eight_bits() {
         .run()
         .unwrap();
     assert_close(&o, &attention(&q, &keys, &values, d, |_| l - 1).0, 1e-3);
+}
+
+#[test]
+fn queries_of_eight_bits() {
+    let context = Context::new().unwrap();
+    let (l, d) = (9usize, 4usize);
+    let shape = [1, 1, l as i64, d as i64];
+    let whole = |seed| random(seed, l * d).iter().map(|x| (x * 127.0) as i8).collect::<Vec<_>>();
+    let (q, k, v, q_scale, k_scale) = (whole(12), whole(13), whole(14), random(15, l), [1.0f32 / 127.0]);
+    let mut o = vec![f32::NAN; l * d];
+    context
+        .attention(
+            TensorRef::new(&q, &shape).unwrap(),
+            TensorRef::new(&k, &shape).unwrap(),
+            TensorRef::new(&v, &shape).unwrap(),
+            TensorMut::new(&mut o, &shape).unwrap(),
+        )
+        .q_scale(TensorRef::new(&q_scale, &[l as i64, 1]).unwrap())
+        .k_scale(TensorRef::new(&k_scale, &[1]).unwrap())
+        .v_scale(TensorRef::new(&k_scale, &[1]).unwrap())
+        .run()
+        .unwrap();
+    let wide = |x: &[i8]| x.iter().map(|x| f32::from(*x) / 127.0).collect::<Vec<f32>>();
+    let rows: Vec<f32> = q.iter().enumerate().map(|(i, x)| q_scale[i / d] * f32::from(*x)).collect();
+    assert_close(&o, &attention(&rows, &wide(&k), &wide(&v), d, |_| l - 1).0, 1e-3);
+    // 8-bit floats whose sums may lose bits: 1 and 2 of e4m3, so that every weight and every result is 1 or 2.
+    let (ones, twos) = (vec![E4m3(0x38); l * d], vec![E4m3(0x40); l * d]);
+    let mut o = vec![Bf16(0x7fc0); l * d];
+    let call = context.attention(
+        TensorRef::new(&ones, &shape).unwrap(),
+        TensorRef::new(&ones, &shape).unwrap(),
+        TensorRef::new(&twos, &shape).unwrap(),
+        TensorMut::new(&mut o, &shape).unwrap(),
+    );
+    call.fast_accumulation().run().unwrap();
+    assert!(o.iter().all(|x| *x == Bf16(0x4000)), "{:?}", o);
 }
 
 #[test]
