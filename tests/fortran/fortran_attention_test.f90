@@ -209,7 +209,35 @@ contains
     call check(all(o4(:, 1, 1, 1) == v8(:, 1, 1, 1)), 'the first row sees one value, without factors')
     call attile_attention(ctx, real(q, real32), k8(1:2*D:2, :, :, :), v8, o4, v_scale=v_scale(:3), stat=stat, errmsg=why)
     call check(stat == ATTILE_ERROR_SHAPE_MISMATCH .and. index(why, 'v_scale.shape[0] is 3') > 0, 'a wrong shape of factors')
+    call rows_of_integers(k8(1:2*D:2, :, :, :), keys, v8, values, k_scale, v_scale)
   end subroutine cache
+
+  ! Queries of 8 bits over such a cache: a factor for each token, for all numbers, and a wrong shape.
+  subroutine rows_of_integers(k8, keys, v8, values, k_scale, v_scale)
+    integer(int8), intent(in) :: k8(:, :, :, :), v8(:, :, :, :)
+    real(real64), intent(in) :: keys(:, :, :, :), values(:, :, :, :)
+    real(real32), intent(in) :: k_scale(:, :, :, :), v_scale(:)
+    integer(int8) :: q8(D, LQ, HQ, NB)
+    real(real32) :: q_scale(1, LQ, HQ, NB), o4(DV, LQ, HQ, NB), lse4(LQ, HQ, NB)
+    real(real64) :: no_bias(LK, LQ, HQ, NB)
+    character(len=200) :: why
+    integer :: stat
+    q8 = int(reshape([(modulo(53*i, 255) - 127, i=1, size(q8))], shape(q8)), int8)
+    q_scale = reshape([(real(i, real32)/8192, i=1, size(q_scale))], shape(q_scale))
+    no_bias = 0
+    o4 = real(nan(), real32)
+    lse4 = real(nan(), real32)
+    call attile_attention(ctx, q8, k8, v8, o4, lse4, k_scale, v_scale, q_scale)
+    call naive_attention(q8*real(spread(q_scale(1, :, :, :), 1, D), real64), keys, values, no_bias, no_sinks, scale, 0.0_real64, &
+      want_o, want_lse)
+    call check(all(abs(o4 - want_o) <= 1e-4_real64), 'queries of 8 bits: o')
+    call check(all(abs(lse4 - want_lse) <= 1e-4_real64), 'queries of 8 bits: lse')
+    o4 = real(nan(), real32)
+    call attile_attention(ctx, q8, k8, v8, o4, q_scale=q_scale(:1, 1, 1, 1), mask=ATTILE_MASK_CAUSAL_TOP_LEFT)
+    call check(all(o4(:, 1, 1, 1) == v8(:, 1, 1, 1)), 'the first row of 8 bits sees one value')
+    call attile_attention(ctx, q8, k8, v8, o4, q_scale=v_scale(:3), stat=stat, errmsg=why)
+    call check(stat == ATTILE_ERROR_SHAPE_MISMATCH .and. index(why, 'q_scale.shape[0] is 3') > 0, 'a wrong shape of factors of q')
+  end subroutine rows_of_integers
 
   ! The batch's entries one behind another, of lengths 3, 0 and LQ, and of as many keys.
   subroutine packed()

@@ -22,7 +22,7 @@ module attile_real32
 
   include 'attile_arrays_interfaces.inc'
   interface attile_attention
-    module procedure attention_cache
+    module procedure attention_cache, attention_bytes
   end interface attile_attention
 
 contains
