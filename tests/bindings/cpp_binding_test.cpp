@@ -100,6 +100,32 @@ TEST(Call, TakesKeysAndValuesOfEightBits) {
     EXPECT_NEAR(o[0], 4, 1e-6);
 }
 
+TEST(Call, TakesQueriesOfEightBits) {
+    const attile::Context context("reference");
+    const std::vector<std::int8_t> q = {0, 4}, k = {1, 0, 2, 0}, v = {8, 4, 4, 8};  // Scores are 0 and 0, as q has no part of k.
+    const std::vector<float> q_scale = {0.5F}, k_scale = {1.0F};
+    std::vector<float> o(2, kNaN);
+    attile::AttentionArgs args;
+    args.q = attile::view(q, {1, 1, 1, 2});
+    args.k = attile::view(k, {1, 1, 2, 2});
+    args.v = attile::view(v, {1, 1, 2, 2});
+    args.q_scale = attile::view(q_scale, {1});
+    args.k_scale = attile::view(k_scale, {1});
+    args.o = attile::view(o, {1, 1, 1, 2});
+    args.flags = ATTILE_FLAG_FAST_ACCUMULATION;  // Of e4m3 alone.
+    context.attention(args);
+    EXPECT_NEAR(o[0], 6, 1e-6);
+    EXPECT_NEAR(o[1], 6, 1e-6);
+    attile::AttentionPointers at;
+    const std::vector<std::int8_t> other = {2, 0};     // Scores differ by log 2.
+    const std::vector<float> doubling = {0.4901291F};  // log 2 / sqrt 2
+    at.q = const_cast<std::int8_t *>(other.data());
+    at.q_scale = const_cast<float *>(doubling.data());
+    context.prepare(args).run(at);
+    EXPECT_NEAR(o[0], (8.0 + 2 * 4) / 3, 1e-5);
+    EXPECT_NEAR(o[1], (4.0 + 2 * 8) / 3, 1e-5);
+}
+
 TEST(Call, GivesGradientsOfAMerge) {
     const attile::Context context("reference");
     const std::vector<float> parts = {1, 2, 3, 5}, lse_parts = {0, 0}, dout = {1, 1};

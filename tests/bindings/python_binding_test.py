@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package against NumPy, and its structs against the C compiler's layout."""
 import ctypes
-import importlib.util
 import inspect
 import os
 import pathlib
@@ -76,22 +75,6 @@ class Operations(unittest.TestCase):
         self.close(attile.gemm(a, b.T, c, beta=0.5), a.astype(np.float64) @ b.T + 0.5 * c)
         self.close(attile.gemm(a[:, ::-1, ::2], b.T[::2]), a[:, ::-1, ::2].astype(np.float64) @ b.T[::2])
 
-    def test_gemm_of_eight_bits_with_scales(self):
-        x, q = random(3, 64), RNG.integers(-128, 128, (48, 64)).astype(np.int8)
-        scale = random(2, 48)
-        weights = np.repeat(scale, 32, axis=0).astype(np.float64) * q.T
-        with attile.Context("cpu,reference") as context:
-            self.close(context.gemm(x, q.T, b_scale=scale), x.astype(np.float64) @ weights, 1e-3)
-            with context.prepare_gemm(x, q.T, b_scale=scale) as prepared:
-                self.close(prepared.run(b_scale=2 * scale), 2 * (x.astype(np.float64) @ weights), 1e-3)
-            p = RNG.integers(-128, 128, (3, 64)).astype(np.int8)
-            sums = p.astype(np.int64) @ q.T
-            self.assertTrue(np.array_equal(context.gemm(p, q.T, out=np.empty((3, 48), np.int32)), sums))
-            found = context.gemm(p, q.T, a_scale=random(3, 1), b_scale=np.ones((1, 1), np.float32))
-            self.assertEqual(found.dtype, np.float32)
-            with self.assertRaisesRegex(attile.AttileError, "b_scale.shape"):
-                context.gemm(x, q.T, b_scale=random(3, 48))
-
     def test_attention_of_strided_grouped_heads_with_lse(self):
         q, k, v = random(2, 9, 4, 8).transpose(0, 2, 1, 3), random(2, 11, 2, 8).transpose(0, 2, 1, 3), random(2, 2, 11, 5)
         hidden = np.arange(11)[None, :] > np.arange(9)[:, None] + 2
@@ -153,35 +136,6 @@ class Operations(unittest.TestCase):
             self.close(found, expected, 0)
         with self.assertRaisesRegex(attile.AttileError, r"tree_mask.shape\[1\] is 10"):
             attile.attention(q, k, v, tree_mask=np.ones((3, 10), bool))
-
-    def test_keys_and_values_of_eight_bits(self):
-        q, k, v = random(2, 4, 3, 64), RNG.integers(-128, 128, (2, 2, 9, 64)).astype(np.int8), RNG.integers(-128, 128, (2, 2, 9, 5)).astype(np.int8)
-        k_scale, v_scale = random(2, 2, 9, 2) / 128, random(2, 1, 5)
-        exact = q.astype(np.float64), k * np.repeat(k_scale.astype(np.float64), 32, axis=-1), v * v_scale.astype(np.float64)
-        with attile.Context("cpu,reference") as context:
-            out, lse = context.attention(q, k, v, k_scale=k_scale, v_scale=v_scale, mask="causal_bottom_right", lse=True)
-            self.assertEqual((out.dtype, lse.dtype), (np.float32, np.float32))
-            expected = attile.attention(*exact, mask="causal_bottom_right", lse=True)
-            self.close(out, expected[0], 2e-4)
-            self.close(lse, expected[1], 1e-5)
-            self.close(context.attention(q, k, exact[2].astype(np.float16), k_scale=k_scale), attile.attention(*exact[:2], exact[2].astype(np.float16).astype(np.float64)), 2e-4)
-            for sentence, scales in ((r"k_scale.shape\[3\] is 3", {"k_scale": random(2, 2, 9, 3)}), ("v_scale.dtype", {"v_scale": np.ones(1)})):
-                with self.assertRaisesRegex(attile.AttileError, sentence):
-                    context.attention(q, k, v, **scales)
-        with self.assertRaisesRegex(attile.AttileError, r"k_scale is given, but k.dtype is"):
-            attile.attention(q, q, q, k_scale=k_scale)
-        with self.assertRaisesRegex(attile.AttileError, "k.dtype"):
-            attile.attention_backward(q, q, k, k, q, lse)
-
-    @unittest.skipUnless(importlib.util.find_spec("ml_dtypes"), "ml_dtypes is not installed")
-    def test_keys_and_values_of_ml_dtypes(self):
-        import ml_dtypes
-        q = random(1, 2, 3, 8)
-        for kind in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16):
-            k, v = random(1, 2, 7, 8).astype(kind), random(1, 2, 7, 8).astype(kind)
-            scales = {} if kind == ml_dtypes.bfloat16 else {"k_scale": random(7, 1), "v_scale": random(1)}
-            wide = [x.astype(np.float64) * scales.get(name, 1) for x, name in ((k, "k_scale"), (v, "v_scale"))]
-            self.close(attile.attention(q, k, v, **scales), attile.attention(q.astype(np.float64), *wide))
 
     def test_packed_rows_over_dense_keys(self):
         q, k, v = random(1, 2, 5, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64)
@@ -261,48 +215,6 @@ class Operations(unittest.TestCase):
             attile.attention_merge_backward(weight, parts, lses, out, lse, do_parts=given[:2])
         with self.assertRaisesRegex(attile.AttileError, "forward->o_parts"):
             attile.attention_merge_backward(weight, parts, lses, parts[0], lse)
-
-    def test_weights_of_four_bits(self):
-        with attile.Context("reference") as context:
-            x, numbers, scale, zero = random(3, 64), np.arange(5 * 64).reshape(5, 64) * 7 % 16, random(5, 2), np.full((5, 2), 6.5, np.float32)
-            packed = (numbers[:, 0::2] | numbers[:, 1::2] << 4).astype(np.uint8)
-            expected = x.astype(np.float64) @ ((numbers - 6.5) * np.repeat(scale.astype(np.float64), 32, axis=1)).T
-            b = attile.FourBits(packed, signed=False).T
-            self.close(context.gemm(x, b, b_scale=scale.T, b_zero=zero.T), expected, 1e-4)
-            with context.prepare_gemm(x, b, b_scale=scale.T, b_zero=zero.T) as prepared:
-                self.close(prepared.run(b_zero=zero.T), expected, 1e-4)
-            signed = np.where(numbers >= 8, numbers - 16, numbers)
-            self.close(context.gemm(x, attile.FourBits(packed).T), x.astype(np.float64) @ signed.T, 1e-4)
-            with self.assertRaisesRegex(attile.AttileArgumentError, "b_zero is given"):
-                context.gemm(x, attile.FourBits(packed).T, b_scale=scale.T, b_zero=zero.T)
-            with self.assertRaisesRegex(TypeError, "FourBits of an array of uint8"):
-                context.gemm(x, attile.FourBits(x))
-
-    def test_quantize_and_back(self):
-        if attile.Context().info.backend not in ("cpu", "reference"):
-            self.skipTest("the backend has no quantisation")
-        x, q, scale = random(3, 4, 64), np.empty((3, 4, 64), np.int8), np.empty((3, 4, 2), np.float32)
-        for hadamard in (0, 64):
-            found = attile.quantize(x, q, scale, hadamard=hadamard)
-            self.assertIs(found[0], q)
-            self.assertIs(found[1], scale)
-            self.close(attile.dequantize(q, scale, hadamard=hadamard), x, 0.03)
-        self.close(scale, np.abs(attile.dequantize(q, scale)).reshape(3, 4, 2, 32).max(axis=3) / 127)
-        again, before = np.empty_like(q), scale.copy()
-        attile.quantize(x, again, scale, given=True, hadamard=64)
-        np.testing.assert_array_equal(again, q)
-        np.testing.assert_array_equal(scale, before)
-        out = np.empty((3, 4, 64), np.float16)
-        self.assertIs(attile.dequantize(q, None, out), out)
-        np.testing.assert_array_equal(out, q)
-        self.assertEqual(attile.quantize(x, q, scale, query=True).level, "native")
-        packed, zero = np.empty((3, 4, 32), np.uint8), np.empty((3, 4, 2), np.float32)
-        attile.quantize(x, attile.FourBits(packed, signed=False), scale, zero=zero)
-        self.close(attile.dequantize(attile.FourBits(packed, signed=False), scale, zero=zero), x, scale.max() * 0.51)
-        with self.assertRaisesRegex(attile.AttileArgumentError, "hadamard is 48"):
-            attile.quantize(x, q, scale, hadamard=48)
-        with self.assertRaisesRegex(ValueError, "out is expected"):
-            attile.dequantize(q, None)
 
     def test_reduce_and_softmax(self):
         x = random(3, 4, 5)

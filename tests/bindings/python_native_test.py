@@ -40,6 +40,8 @@ def calls():
     cache = RNG.integers(-128, 128, (2, *Q)).astype(np.int8)
     yield "attention", (q, *cache), {"k_scale": random(2, 3, 1), "v_scale": random(4)}
     yield "attention", (q, cache[0], q.astype(np.float16)), {"k_scale": random(1), "lse": True}
+    yield "attention", (cache[0], *cache), {"q_scale": random(2, 1, 1), "lse": True}
+    yield "attention", (cache[0], *cache), {"out": np.empty(Q, np.float16)}
     out, found = attile.attention(q, q, q, **options, lse=True)
     yield "attention_backward", (q, q, q, q, out, found), options
     yield "attention_backward", (q, q, q, q, out, found), {**options, "dbias": random(1, 1, 3, 3), "dsinks": random(2), "dlse": random(*LSE)}

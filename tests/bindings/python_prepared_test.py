@@ -70,6 +70,13 @@ class Launches(unittest.TestCase):
         np.testing.assert_array_equal(call.run(**others), attile.attention(q, **others))
         with self.assertRaises(ValueError):
             call.run(v_scale=random(2, 5, 1))
+        rows = lambda: RNG.integers(-128, 128, q.shape).astype(np.int8)
+        q, scales["q_scale"] = rows(), random(4, 3, 1)
+        call = attile.prepare_attention(q, k, v, **scales)
+        self.assertEqual(call.run().dtype, np.float32)
+        np.testing.assert_array_equal(call.run(), attile.attention(q, k, v, **scales))
+        others.update(q=rows(), q_scale=random(4, 3, 1))
+        np.testing.assert_array_equal(call.run(**others), attile.attention(**others))
 
     def test_packed_and_paged_operands(self):
         q, pages = random(1, 2, 5, 4), random(6, 2, 4, 4)

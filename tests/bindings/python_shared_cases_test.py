@@ -114,12 +114,12 @@ def call_typed(context, operation, pointer):
                      activation=name("activation", a.activation), a_scale=array(a.a_scale), b_scale=array(a.b_scale), b_zero=array(a.b_zero), **options)
     elif operation == "attention":
         context.attention(array(a.q), array(a.k), array(a.v), out=output(a.o), lse=array(a.lse), block_table=array(a.block_table), k_scale=array(a.k_scale), v_scale=array(a.v_scale),
-                          **forward_options(a), **options)
+                          q_scale=array(a.q_scale), **forward_options(a), **options)
     elif operation == "attention_backward":
         if not a.forward:
             raise Inexpressible
         f = a.forward.contents
-        if head(f, s.AttentionArgs) != {"flags": 0, "workspace": None} or f.block_table.dtype or f.k_scale.dtype or f.v_scale.dtype:
+        if head(f, s.AttentionArgs) != {"flags": 0, "workspace": None} or f.block_table.dtype or f.q_scale.dtype or f.k_scale.dtype or f.v_scale.dtype:
             raise Inexpressible
         gradients = {field: (output if field in ("dq", "dk", "dv") else array)(getattr(a, field)) for field in ("dq", "dk", "dv", "dbias", "dsinks", "dlse")}
         context.attention_backward(array(a.dout), array(f.q), array(f.k), array(f.v), array(f.o), array(f.lse), **gradients, **forward_options(f), **options)

@@ -62,10 +62,10 @@ def gemm_cases():
 class Operators(unittest.TestCase):
     def test_signatures_are_those_of_the_package(self):
         of_neither = {"out", "stream", "workspace", "query"}
-        for name, missing in (("gemm", of_neither | {"a_scale", "b_scale"}), ("attention", of_neither)):  # Products of 8 bits are for attile.gemm.
+        for name, missing, more in (("gemm", of_neither | {"a_scale", "b_scale", "b_zero"}, set()), ("attention", of_neither, {"out_dtype"})):  # Products of 8 bits are for attile.gemm.
             of_package, here = (inspect.signature(getattr(owner, name)).parameters for owner in (attile, attile.torch))
             self.assertEqual(set(of_package) - set(here), missing)
-            self.assertEqual(set(here) - set(of_package), set())
+            self.assertEqual(set(here) - set(of_package), more)
 
     def test_values_are_those_of_the_package(self):
         for options in attention_cases():
@@ -159,6 +159,31 @@ class Operators(unittest.TestCase):
                 with self.assertRaisesRegex(RuntimeError, "no gradient comes through attention of several types"):
                     attile.torch.attention(q, k, v, **options)
         torch.library.opcheck(torch.ops.attile.attention, (q.detach(), *caches[0][:2]), scales)
+
+    def test_queries_of_eight_bits(self):
+        scales = {name: random(1, dtype=torch.float32, requires_grad=False) for name in ("q_scale", "k_scale", "v_scale")}
+        kinds = [getattr(torch, name, None) for name in ("int8", "float8_e4m3fn", "float8_e5m2")]
+        for kind in filter(None, kinds):
+            torch._dynamo.reset()  # It keeps eight compilations.
+            arrays = [torch.randint(-4, 5, (2, heads, length, 8)).float().to(kind) for heads, length in ((4, 3), (2, 7), (2, 7))]
+            wide = [x.float().double() * scale for x, scale in zip(arrays, scales.values())]
+            expected = attile.attention(*wide)
+            for dtype, bound in ((None, 0.1), (torch.float32, 0.1), (torch.bfloat16, 0.1), (torch.float16, 0.1)):
+                with self.subTest(q=kind, out=dtype):
+                    options = {**scales, "out_dtype": dtype, "flags": attile.FLAG_FAST_ACCUMULATION}
+                    eager, compiled = attile.torch.attention, torch.compile(attile.torch.attention, backend="aot_eager")
+                    found, again = eager(*arrays, **options), compiled(*arrays, **options)
+                    self.assertEqual(found.dtype, dtype or torch.float32)
+                    self.assertTrue(torch.equal(found, again))
+                    self.assertTrue(float((found - expected).abs().max()) <= bound * float(wide[2].abs().max()))
+                    if kind == torch.int8:  # It compares inputs, which PyTorch cannot do of every type.
+                        torch.library.opcheck(torch.ops.attile.attention, tuple(arrays), options)
+            self.assertEqual(attile.attention(*arrays, **scales).dtype, torch.float32)
+            with self.assertRaisesRegex(RuntimeError, "no gradient comes through attention of 8 bits"):
+                attile.torch.attention(*arrays, bias=random(3, 7, dtype=torch.float32))
+        q = random(2, 2, 4, 8, dtype=torch.float16)
+        with self.assertRaisesRegex(RuntimeError, "out_dtype other than q's"):
+            attile.torch.attention(q, q, q, out_dtype=torch.float32)
 
     def test_wrong_calls(self):
         a, q, options = random(4, 5), random(2, 2, 4, 8), {"key_lengths": torch.tensor([3, 2], dtype=torch.int32)}

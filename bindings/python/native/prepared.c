@@ -35,7 +35,8 @@ static const operand of_attention[] = {OPERAND(attention, "out", o),
                                        ATTENTION(block_mask),
                                        ATTENTION(tree_mask),
                                        ATTENTION(k_scale),
-                                       ATTENTION(v_scale)};
+                                       ATTENTION(v_scale),
+                                       ATTENTION(q_scale)};
 enum { KEPT_OUT, KEPT_LSE, KEPT_WORKSPACE, KEPT_ON_GPU, KEPT }; /* Of the tuple that a prepared call keeps. */
 enum { OUT, LSE, MOST_OPERANDS = sizeof of_attention / sizeof *of_attention };
 

@@ -176,7 +176,7 @@ class Context(ContextBase):
                   alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                   cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, key_starts: Optional[Array] = None,
                   causal_offset: Optional[Array] = None, block_mask: Optional[Array] = None, tree_mask: Optional[Array] = None, k_scale: Optional[Array] = None,
-                  v_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
+                  v_scale: Optional[Array] = None, q_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """softmax(scale q k^T) v for q [B, Hq, Lq, D], k [B, Hkv, Lk, D], v [B, Hkv, Lk, Dv], with every option of attile_attention().
 
         ``mask``: None, "causal_top_left", "causal_bottom_right", or "window_top_left" / "window_bottom_right" with ``window=(left, right)``, -1 open.
@@ -185,11 +185,13 @@ class Context(ContextBase):
         ``block_mask``: bool or uint8, broadcast to [B, Hq, ceil(Lq / 128), ceil(Lk / 128)], False hides a block of 128 rows and 128 keys.
         ``tree_mask``: bool or uint8 [B, Hq, Lq, T], all but T broadcast: of the last T keys of an entry, the drafts of speculative decoding, False hides one.
         ``k`` and ``v`` may be of other types than ``q``, also of 8 bits: int8, float8_e4m3fn or float8_e5m2. ``k_scale`` and ``v_scale``: float32, broadcast to [B, Hkv, Lk, G],
-        the factors of their numbers: G is 1, D (for ``v`` Dv), or that over 32, 64 or 128. The results have the type of ``q``.
+        the factors of their numbers: G is 1, D (for ``v`` Dv), or that over 32, 64 or 128. ``q`` too may be of 8 bits, with ``q_scale`` broadcast to [B, Hq, Lq, G]; ``out`` is then
+        float32, or float16 or bfloat16 as given. Else the results have the type of ``q``. ``flags=attile.FLAG_FAST_ACCUMULATION`` lets sums of float8_e4m3fn lose bits, for speed.
         """
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
                              key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table,
-                             key_starts=key_starts, causal_offset=causal_offset, block_mask=block_mask, tree_mask=tree_mask, k_scale=k_scale, v_scale=v_scale)
+                             key_starts=key_starts, causal_offset=causal_offset, block_mask=block_mask, tree_mask=tree_mask, k_scale=k_scale, v_scale=v_scale,
+                             q_scale=q_scale)
         out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
         if query:
@@ -201,7 +203,7 @@ class Context(ContextBase):
         """Results of a call of attention(), made if they were not given and are asked for."""
         if out is None:
             batch, heads, rows, _ = call.args.q.shape
-            out = empty_like(q, (batch, heads, rows, call.args.v.shape[3]))
+            out = empty_like(q, (batch, heads, rows, call.args.v.shape[3]), s.F32 if call.args.q.dtype & 0xFF == 8 else None)
         if lse is True:
             lse = empty_like(q, tuple(call.args.q.shape[:3]), s.F64 if call.args.q.dtype == s.F64 else s.F32)
         elif lse is False:
@@ -215,11 +217,12 @@ class Context(ContextBase):
                           alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                           cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, key_starts: Optional[Array] = None,
                           causal_offset: Optional[Array] = None, block_mask: Optional[Array] = None, tree_mask: Optional[Array] = None, k_scale: Optional[Array] = None,
-                          v_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
+                          v_scale: Optional[Array] = None, q_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
         """attention() with these arguments, validated and planned once for many launches; nothing is computed."""
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
                              key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table,
-                             key_starts=key_starts, causal_offset=causal_offset, block_mask=block_mask, tree_mask=tree_mask, k_scale=k_scale, v_scale=v_scale)
+                             key_starts=key_starts, causal_offset=causal_offset, block_mask=block_mask, tree_mask=tree_mask, k_scale=k_scale, v_scale=v_scale,
+                             q_scale=q_scale)
         out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
         return Prepared(self, "attention", call, out, lse, workspace)

@@ -96,7 +96,7 @@ class AttentionArgs(_Sized):
         + [("scale", c_double), ("softcap", c_double), ("mask", c_int32), ("reserved", c_int32), ("window_left", c_int64), ("window_right", c_int64)]
         + [(name, Tensor) for name in ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k")]
         + [("max_len_q", c_int64), ("max_len_k", c_int64), ("block_table", Tensor), ("key_starts", Tensor), ("causal_offset", Tensor),
-           ("block_mask", Tensor), ("tree_mask", Tensor), ("k_scale", Tensor), ("v_scale", Tensor)]
+           ("block_mask", Tensor), ("tree_mask", Tensor), ("k_scale", Tensor), ("v_scale", Tensor), ("q_scale", Tensor)]
     )
 
 
@@ -107,7 +107,7 @@ class GemmPointers(_Sized):
 class AttentionPointers(_Sized):
     _fields_ = _LAUNCH + [(name, c_void_p) for name in ("q", "k", "v", "o", "lse", "bias", "allowed", "alibi_slopes", "sinks", "key_lengths",
                                                         "cu_len_q", "cu_len_k", "block_table", "key_starts", "causal_offset",
-                                                        "block_mask", "tree_mask", "k_scale", "v_scale")]
+                                                        "block_mask", "tree_mask", "k_scale", "v_scale", "q_scale")]
 
 
 class AttentionBackwardArgs(_Sized):

@@ -67,10 +67,10 @@ def run(name: str, *arrays: Tensor, flags: int = 0, **options: Any) -> Any:
     return operation(*arrays, flags=flags, **options)
 
 
-def empty_out(q: Tensor, v: Tensor) -> Tensor:
+def empty_out(q: Tensor, v: Tensor, dtype: Optional[torch.dtype] = None) -> Tensor:
     """A result of attention, [B, H, L, Dv], that lies in memory as [B, L, H, Dv], as PyTorch's own does: the projection that comes next needs no copy."""
     (batch, heads, rows, _), width = q.shape, v.shape[3]
-    return q.new_empty_strided((batch, heads, rows, width), (rows * heads * width, width, heads * width, 1))
+    return q.new_empty_strided((batch, heads, rows, width), (rows * heads * width, width, heads * width, 1), dtype=dtype)
 
 
 def empty_as(like: Optional[Tensor]) -> Tensor:

@@ -28,7 +28,7 @@ __all__ = ["attention", "disable", "enable", "gemm", "register_transformers", "s
 
 _untyped: Any = torch  # For functions of PyTorch that have no types.
 
-_OF_FORWARD = ("block_table", "k_scale", "v_scale")  # behind TENSORS: what the backward call does not have
+_OF_FORWARD = ("block_table", "k_scale", "v_scale", "q_scale")  # behind TENSORS: what the backward call does not have
 
 # Options of both calls of attention.
 _NUMBERS = "float scale=0.0, float softcap=0.0, str? mask=None, SymInt[] window=[0, 0], SymInt max_len_q=0, SymInt max_len_k=0, int flags=0"
@@ -36,7 +36,7 @@ _SHARED = ", ".join(f"Tensor? {name}=None" for name in TENSORS)
 _FORWARD = ", ".join(f"Tensor? {name}=None" for name in _OF_FORWARD)
 _SCHEMAS = (
     "gemm(Tensor a, Tensor b, Tensor? c=None, Tensor? bias=None, *, float alpha=1.0, float beta=0.0, str? bias_axis=None, str? activation=None, int flags=0) -> Tensor",
-    f"attention(Tensor q, Tensor k, Tensor v, {_SHARED}, {_FORWARD}, *, {_NUMBERS}, bool out_blhd=False) -> (Tensor, Tensor)",
+    f"attention(Tensor q, Tensor k, Tensor v, {_SHARED}, {_FORWARD}, *, {_NUMBERS}, bool out_blhd=False, ScalarType? out_dtype=None) -> (Tensor, Tensor)",
     f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_SHARED}, Tensor? dlse=None, *, bool with_dbias=False, bool with_dsinks=False,"
     f" {_NUMBERS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
@@ -52,9 +52,17 @@ def _gemm(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tenso
     return cast(Tensor, call("gemm", a, b, **options, c=c, bias=bias))
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], out_blhd: bool = False, **options: Any) -> tuple[Tensor, Tensor]:
+def _out_of(q: Tensor, v: Tensor, blhd: bool, dtype: Optional[torch.dtype]) -> Tensor:
+    """A new result of attention; of q's type or, since no result has 8 bits, of float32."""
+    dtype = dtype or (torch.float32 if q.element_size() == 1 else q.dtype)
+    return empty_out(q, v, dtype) if blhd else q.new_empty((*q.shape[:3], v.shape[3]), dtype=dtype)
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], out_blhd: bool = False, out_dtype: Optional[torch.dtype] = None,
+               **options: Any) -> tuple[Tensor, Tensor]:
     named: dict[str, Any] = dict(zip((*TENSORS, *_OF_FORWARD), tensors))
-    return cast("tuple[Tensor, Tensor]", call("attention", q, k, v, out=empty_out(q, v) if out_blhd else None, lse=True, **options, **named))
+    out = _out_of(q, v, out_blhd, out_dtype) if out_blhd or out_dtype is not None else None
+    return cast("tuple[Tensor, Tensor]", call("attention", q, k, v, out=out, lse=True, **options, **named))
 
 
 def _gemm_fake(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tensor] = None, **options: Any) -> Tensor:
@@ -64,10 +72,11 @@ def _gemm_fake(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[
     return a.new_empty((*_untyped.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
 
 
-def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], out_blhd: bool = False, **options: Any) -> tuple[Tensor, Tensor]:
+def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], out_blhd: bool = False, out_dtype: Optional[torch.dtype] = None,
+                    **options: Any) -> tuple[Tensor, Tensor]:
     for name, x in (("q", q), ("k", k), ("v", v)):
         torch._check(x.dim() == 4, lambda: f"{name} has {x.dim()} dimensions; 4 are expected")
-    return empty_out(q, v) if out_blhd else q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=torch.float64 if q.dtype == torch.float64 else torch.float32)
+    return _out_of(q, v, out_blhd, out_dtype), q.new_empty(q.shape[:3], dtype=torch.float64 if q.dtype == torch.float64 else torch.float32)
 
 
 def _attention_backward_fake(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
@@ -111,9 +120,13 @@ def _bias_gradient(dout: Tensor, shape: torch.Size, dtype: torch.dtype, bias_axi
 
 
 def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, *tensors, block_table, k_scale, v_scale = inputs
+    q, k, v, *tensors, block_table, k_scale, v_scale, q_scale = inputs
     if block_table is not None:
         raise RuntimeError("no gradient comes through attention with a block_table: call under torch.no_grad()")
+    if q.element_size() == 1:
+        raise RuntimeError(f"q is of {q.dtype}, and no gradient comes through attention of 8 bits: call under torch.no_grad()")
+    if output[0].dtype != q.dtype or keyword_only_inputs["flags"] & s.FLAG_FAST_ACCUMULATION:
+        raise RuntimeError("no gradient comes through attention with an out_dtype other than q's, or with FLAG_FAST_ACCUMULATION: call under torch.no_grad()")
     for name, x, scale in (("k", k, k_scale), ("v", v, v_scale)):
         if x.dtype != q.dtype or scale is not None:
             raise RuntimeError(f"{name} is of {x.dtype} and q of {q.dtype}, and no gradient comes through attention of several types: call under torch.no_grad()")
@@ -125,7 +138,7 @@ def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dic
         raise RuntimeError("alibi_slopes requires a gradient, and none comes through attention: give alibi_slopes.detach()")
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(q, k, v, *output, *tensors)
-    ctx.options = {name: value for name, value in keyword_only_inputs.items() if name != "out_blhd"}
+    ctx.options = {name: value for name, value in keyword_only_inputs.items() if name not in ("out_blhd", "out_dtype")}
 
 
 def _attention_gradients(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
@@ -182,12 +195,13 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, lse: bool = False, scale: floa
               bias: Optional[Tensor] = None, allowed: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
               key_lengths: Optional[Tensor] = None, cu_len_q: Optional[Tensor] = None, cu_len_k: Optional[Tensor] = None, max_len_q: int = 0, max_len_k: int = 0,
               block_table: Optional[Tensor] = None, key_starts: Optional[Tensor] = None, causal_offset: Optional[Tensor] = None, block_mask: Optional[Tensor] = None,
-              tree_mask: Optional[Tensor] = None, k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, flags: int = 0) -> Union[Tensor, tuple[Tensor, Tensor]]:
-    """Attention as attile.attention(), in a new tensor; with ``lse`` (out, lse).
+              tree_mask: Optional[Tensor] = None, k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, q_scale: Optional[Tensor] = None,
+              out_dtype: Optional[torch.dtype] = None, flags: int = 0) -> Union[Tensor, tuple[Tensor, Tensor]]:
+    """Attention as attile.attention(), in a new tensor of ``out_dtype``, else of q's type, or float32 where q is of 8 bits; with ``lse`` (out, lse).
 
-    Gradients come from both to q, k, v, bias and sinks by attile.attention_backward(); that of alibi_slopes, of paged keys and of k or v of another type than q is refused.
+    Gradients come from both to q, k, v, bias and sinks by attile.attention_backward(); that of alibi_slopes, of paged keys, of k or v of another type than q and of 8 bits is refused.
     """
     out, found = torch.ops.attile.attention(q, k, v, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, key_starts, causal_offset, block_mask, tree_mask,
-                                            block_table, k_scale, v_scale, scale=scale, softcap=softcap, mask=mask, window=list(window), max_len_q=max_len_q,
-                                            max_len_k=max_len_k, flags=flags)
+                                            block_table, k_scale, v_scale, q_scale, scale=scale, softcap=softcap, mask=mask, window=list(window), max_len_q=max_len_q,
+                                            max_len_k=max_len_k, out_dtype=out_dtype, flags=flags)
     return (out, found) if lse else out
