@@ -245,8 +245,9 @@ TEST(ExplainTest, FastAccumulation) {
     const Finished fast = explained({"--dtype", "e4m3", "--b-dtype", "e4m3", "--fast"});
     ASSERT_EQ(fast.code, 0) << fast.err;
     EXPECT_PRED_FORMAT2(IsSubstring, "gemm, e4m3 times e4m3, fast accumulation", fast.out);
-    EXPECT_PRED_FORMAT2(IsSubstring, "--fast is for gemm of 8-bit floats both", explained({"--b-dtype", "e4m3", "--fast"}).err);
-    EXPECT_PRED_FORMAT2(IsSubstring, "--dtype e5m2 is for gemm with --b-dtype", explained({"--dtype", "e5m2"}).err);
+    EXPECT_PRED_FORMAT2(IsSubstring, "--fast is for gemm of 8-bit floats both, and for attention of e4m3",
+                        explained({"--b-dtype", "e4m3", "--fast"}).err);
+    EXPECT_PRED_FORMAT2(IsSubstring, "--dtype e5m2 is for attention, and for gemm with --b-dtype", explained({"--dtype", "e5m2"}).err);
 }
 
 TEST(ExplainTest, TypesOfKeysAndValues) {
@@ -259,6 +260,13 @@ TEST(ExplainTest, TypesOfKeysAndValues) {
     const Finished mixed = explained({"--dtype", "bf16", "--k-dtype", "e4m3"});
     ASSERT_EQ(mixed.code, 0) << mixed.err;
     EXPECT_PRED_FORMAT2(IsSubstring, "attention, bf16, k e4m3, v bf16", mixed.out);
+    const Finished narrow = explained({"--dtype", "e4m3", "--fast"});
+    ASSERT_EQ(narrow.code, 0) << narrow.err;
+    EXPECT_PRED_FORMAT2(IsSubstring, "attention, e4m3, fast accumulation", narrow.out);
+    EXPECT_EQ(explained({"--dtype", "i8", "--k-dtype", "bf16"}).code, 0);
+    EXPECT_PRED_FORMAT2(IsSubstring, "and for attention of e4m3", explained({"--dtype", "e4m3", "--v-dtype", "e5m2", "--fast"}).err);
+    EXPECT_PRED_FORMAT2(IsSubstring, "--ranks takes no numbers of 8 bits",
+                        explained({"--dtype", "i8", "--ranks", "2", "--link", "1e9", "--device-peak-flops", "1e12"}).err);
     EXPECT_PRED_FORMAT2(IsSubstring, "k.dtype is i8", explained({"--dtype", "f64", "--k-dtype", "i8"}).err);
     EXPECT_PRED_FORMAT2(IsSubstring, "--ranks takes q, k and v of one type",
                         explained({"--v-dtype", "i8", "--ranks", "2", "--link", "1e9", "--device-peak-flops", "1e12"}).err);

@@ -59,6 +59,7 @@ BenchCase describe(const ExplainOptions &options) {
         const int32_t v_dtype = options.v_dtype.empty() ? dtype : dtype_of(options.v_dtype);
         BenchCase result =
             bench::cached_case(Size::kMedium, dtype, k_dtype, v_dtype, shape[0], shape[1], heads_kv, shape[2], len_k, shape[3], mask);
+        result.fast = options.fast;
         if (options.operation == "attention_backward") result.operation = bench::Operation::kAttentionBackward;
         return result;
     }
@@ -100,11 +101,21 @@ std::string types_text(const ExplainOptions &options) {
     return ", k " + type(options.k_dtype) + ", v " + type(options.v_dtype);
 }
 
+bool is_float8(const std::string &type) { return type == "e4m3" || type == "e5m2"; }
+bool is_narrow(const std::string &type) { return type == "i8" || is_float8(type); }
+
+bool may_be_fast(const ExplainOptions &options) {
+    if (options.operation != "attention") return is_float8(options.dtype) && is_float8(options.b_dtype);
+    const auto is_e4m3 = [&](const std::string &own) { return (own.empty() ? options.dtype : own) == "e4m3"; };
+    return options.dtype == "e4m3" && is_e4m3(options.k_dtype) && is_e4m3(options.v_dtype);
+}
+
 // Of attention over ranks.
 void expect_ring(const ExplainOptions &options, const BenchCase &one, const Roofs &roofs) {
     const bool goes = one.operation == bench::Operation::kAttention || one.operation == bench::Operation::kAttentionBackward;
     if (!goes) throw Failure(text("--ranks is for attention and attention_backward; the operation is %s", options.operation.c_str()));
     if (!options.k_dtype.empty() || !options.v_dtype.empty()) throw Failure("--ranks takes q, k and v of one type");
+    if (is_narrow(options.dtype)) throw Failure("--ranks takes no numbers of 8 bits");
     if (options.causal && one.len_k != one.len_q)
         throw Failure(text("--ranks with --causal takes as many keys as rows; --len-k is %lld", static_cast<long long>(one.len_k)));
     if (!(roofs.peak_flops > 0))
@@ -120,10 +131,10 @@ int run_explain(const ExplainOptions &options) {
         if (!type->empty() && options.operation != "attention")
             throw Failure(text("%s is for attention; the operation is %s", name, options.operation.c_str()));
     if (options.exact && (options.operation != "gemm" || !options.b_dtype.empty())) throw Failure("--exact is for gemm of f64 and f32");
-    const auto is_float8 = [](const std::string &name) { return name == "e4m3" || name == "e5m2"; };
-    if (options.b_dtype.empty() && (is_float8(options.dtype) || options.dtype == "i8"))
-        throw Failure(text("--dtype %s is for gemm with --b-dtype", options.dtype.c_str()));
-    if (options.fast && !(is_float8(options.dtype) && is_float8(options.b_dtype))) throw Failure("--fast is for gemm of 8-bit floats both");
+    const bool is_attention = options.operation == "attention";
+    if (options.b_dtype.empty() && is_narrow(options.dtype) && !is_attention)
+        throw Failure(text("--dtype %s is for attention, and for gemm with --b-dtype", options.dtype.c_str()));
+    if (options.fast && !may_be_fast(options)) throw Failure("--fast is for gemm of 8-bit floats both, and for attention of e4m3");
     const BenchCase one = describe(options);
     const Context context(options.backend, options.threads);
     bench::BenchRun run(context, one);

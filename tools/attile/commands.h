@@ -82,7 +82,7 @@ struct ExplainOptions {
     std::string b_dtype;           // of gemm: empty, as dtype
     std::string k_dtype, v_dtype;  // of attention, likewise
     bool exact = false;            // of gemm
-    bool fast = false;             // likewise: FAST_ACCUMULATION
+    bool fast = false;             // of gemm and attention: FAST_ACCUMULATION
     int64_t batch = 1;
     int64_t heads_kv = 0;  // 0: as many as there are query heads.
     int64_t len_k = 0;     // 0: as many as rows.

@@ -285,7 +285,9 @@ void add_explain(CLI::App &app, Command &chosen) {
                      "BATCH HEADS LEN HEAD_DIM PARTS; "
                      "reduce and softmax: ROWS COLUMNS, over the columns")
         ->type_name("N");
-    command->add_option("--dtype", options->dtype, "f32, f64, f16 or bf16; gemm with --b-dtype: also i8, e4m3 or e5m2; default f32")
+    command
+        ->add_option("--dtype", options->dtype,
+                     "f32, f64, f16 or bf16; attention and gemm with --b-dtype: also i8, e4m3 or e5m2; default f32")
         ->check(CLI::IsMember({"f32", "f64", "f16", "bf16", "i8", "e4m3", "e5m2"}).description(""))
         ->type_name("TYPE");
     command->add_option("--b-dtype", options->b_dtype, "gemm: i8, e4m3 or e5m2: B in 8 bits, with a scale for each column")
@@ -298,7 +300,7 @@ void add_explain(CLI::App &app, Command &chosen) {
             ->check(CLI::IsMember({"f32", "f16", "bf16", "i8", "e4m3", "e5m2"}).description(""))
             ->type_name("TYPE");
     command->add_flag("--exact", options->exact, "gemm of f64 or f32: exact products");
-    command->add_flag("--fast", options->fast, "gemm of 8-bit floats both: sums may lose bits, by FAST_ACCUMULATION");
+    command->add_flag("--fast", options->fast, "gemm of 8-bit floats both, attention of e4m3: sums may lose bits, by FAST_ACCUMULATION");
     command->add_option("--batch", options->batch, "gemm: number of products")->check(kPositive)->type_name("N");
     command->add_option("--heads-kv", options->heads_kv, "attention: key heads, if fewer than query heads")->type_name("N");
     command->add_option("--len-k", options->len_k, "attention: keys, if not as many as rows")->type_name("N");

@@ -12,7 +12,7 @@
 namespace attile::cli {
 
 OperandMemory::OperandMemory(attile_context *context) : context_(context) {
-    constexpr int32_t kTypes[] = {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16, ATTILE_I8, ATTILE_BOOL, 0};
+    constexpr int32_t kTypes[] = {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16, ATTILE_I8, ATTILE_F8_E4M3, ATTILE_BOOL, 0};
     for (size_t i = 0; i < arenas_.size(); ++i) arenas_[i].dtype = kTypes[i];
 }
 
@@ -200,13 +200,19 @@ void ProblemCall::describe_attention(attile_attention_args &args) {
         keys = p.page_size;
         layout_k = Layout::kHeadsInside;
     }
-    args.q = tensor(p.dtype, {entries_q, p.heads_q, rows, p.head_dim}, layout, true);
-    const int32_t cached = p.has("cache_i8") ? ATTILE_I8 : p.dtype;
+    const bool e4m3 = p.has("e4m3");
+    args.q = tensor(e4m3 ? ATTILE_F8_E4M3 : p.dtype, {entries_q, p.heads_q, rows, p.head_dim}, layout, true);
+    const int32_t cached = e4m3 ? ATTILE_F8_E4M3 : p.has("cache_i8") ? ATTILE_I8 : p.dtype;
     args.k = tensor(cached, {entries_k, p.heads_kv, keys, p.head_dim}, layout_k, true);
     args.v = tensor(cached, {entries_k, p.heads_kv, keys, p.head_dim_v}, layout_k, true);
     if (p.has("cache_i8"))  // one for each token and head
         for (attile_tensor *scale : {&args.k_scale, &args.v_scale})
             *scale = tensor(ATTILE_F32, {entries_k, p.heads_kv, keys, 1}, Layout::kDense, true);
+    if (e4m3) {  // one for each head
+        args.flags = ATTILE_FLAG_FAST_ACCUMULATION;
+        args.q_scale = tensor(ATTILE_F32, {p.heads_q, 1, 1}, Layout::kDense, true);
+        for (attile_tensor *scale : {&args.k_scale, &args.v_scale}) *scale = tensor(ATTILE_F32, {p.heads_kv, 1, 1}, Layout::kDense, true);
+    }
     args.o = tensor(p.dtype, {entries_q, p.heads_q, rows, p.head_dim_v}, layout, false);
     if (p.has("lse") || p.operation == Operation::kAttentionBackward)
         args.lse = tensor(p.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32, {entries_q, p.heads_q, rows}, Layout::kDense, false);

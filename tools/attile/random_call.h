@@ -43,7 +43,7 @@ class OperandMemory {
 
     attile_context *context_;
     bool counting_ = true;
-    std::array<Arena, 7> arenas_;  // The last one is no type's: outputs and numbers.
+    std::array<Arena, 8> arenas_;  // The last one is no type's: outputs and numbers.
 };
 
 class ProblemCall {

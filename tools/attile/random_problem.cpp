@@ -171,9 +171,9 @@ const std::vector<Operation> &operations() {
 const std::vector<std::string> &option_names(Operation operation) {
     static const std::vector<std::string> gemm = {"bias", "bias_rows", "relu",    "gelu",     "gelu_tanh",
                                                   "silu", "beta",      "f32_out", "shared_b", "odd"};
-    static const std::vector<std::string> attention = {"causal",  "window", "bias",  "bias_heads", "mask",  "alibi",
-                                                       "softcap", "blocks", "tree",  "cache_i8",   "sinks", "lse",
-                                                       "lengths", "packed", "paged", "blhd",       "odd"};
+    static const std::vector<std::string> attention = {"causal",  "window",  "bias",   "bias_heads", "mask", "alibi",
+                                                       "softcap", "blocks",  "tree",   "cache_i8",   "e4m3", "sinks",
+                                                       "lse",     "lengths", "packed", "paged",      "blhd", "odd"};
     static const std::vector<std::string> backward = {"causal", "window", "bias",  "bias_heads", "dbias",  "mask", "alibi", "softcap",
                                                       "blocks", "tree",   "sinks", "lengths",    "packed", "blhd", "odd"};
     static const std::vector<std::string> merge = {"lse", "odd"};
@@ -267,12 +267,13 @@ std::string why_not(const Problem &p) {
                                {"relu", "gelu_tanh"}, {"relu", "silu"},       {"gelu", "gelu_tanh"}, {"gelu", "silu"},
                                {"gelu_tanh", "silu"}, {"sum", "max"},         {"sum", "min"},        {"sum", "mean"},
                                {"max", "min"},        {"max", "mean"},        {"min", "mean"},       {"in_place", "f32_out"},
-                               {"paged", "blhd"},     {"packed", "blhd"},     {"paged", "odd"}};
+                               {"paged", "blhd"},     {"packed", "blhd"},     {"paged", "odd"},      {"cache_i8", "e4m3"}};
     for (const Pair &pair : kApart)
         if (p.has(pair.one) && p.has(pair.other)) return std::string(pair.one) + " and " + pair.other + " do not go together";
     if (p.shown > 100) return "more than 100 % of the blocks are shown";
     if (p.has("tree") && p.len_q > p.len_k) return "a tree has a column for each row, and there are fewer keys";
     if (p.has("cache_i8") && p.dtype == ATTILE_F64) return "cache_i8 is for f32, f16 and bf16";
+    if (p.has("e4m3") && element_bytes(p.dtype) != 2) return "e4m3 is for o of f16 and bf16";
     if (p.has("f32_out") && element_bytes(p.dtype) != 2) return "f32_out is for f16 and bf16";
     if (p.has("dbias") && !p.has("bias") && !p.has("bias_heads")) return "dbias needs a bias";
     if (p.has("shared_b") && p.batch == 1) return "shared_b needs a batch";

@@ -61,9 +61,10 @@ Work attention_work(const Problem &p) {
     Work work;
     // Forward: Q K^T and P V; backward: both again, and dP, dQ, dK, dV, of which P V is not needed.
     work.flops = 2 * pairs * heads * (backward ? 3 * dim + 2 * dim_v : dim + dim_v);
-    // Forward reads q and writes o; backward reads q, o and dout and writes dq.
-    work.bytes = size * rows * heads * (backward ? 2 * dim + 2 * dim_v : dim + dim_v) +
-                 (p.has("cache_i8") ? dim + dim_v + 2 * sizeof(float) : size * (dim + dim_v)) * keys * heads_kv;
+    // Forward reads q and writes o; backward reads q, o and dout and writes dq. Of 8 bits are keys and values, or these and q.
+    const double row = p.has("e4m3") ? dim + size * dim_v : size * (backward ? 2 * dim + 2 * dim_v : dim + dim_v);
+    const double key = p.has("e4m3") ? dim + dim_v : p.has("cache_i8") ? dim + dim_v + 2 * sizeof(float) : size * (dim + dim_v);
+    work.bytes = row * rows * heads + key * keys * heads_kv;
     if (backward) work.bytes += size * all_keys * heads_kv * (dim + dim_v);
     if (backward || p.has("lse")) work.bytes += lse_size * rows * heads;
     const double share = all_pairs > 0 ? std::min(1.0, pairs / all_pairs) : 0,

@@ -92,17 +92,24 @@ int32_t BenchRun::give_offsets(const attile_tensor &offsets) {
 
 void BenchRun::describe_attention(attile_attention_args &args) {
     const BenchCase &c = case_;
+    const bool is_narrow = element_bytes(c.dtype) == 1;
+    if (c.fast) args.flags = ATTILE_FLAG_FAST_ACCUMULATION;
     add(args.q, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, true);
+    if (is_narrow) add(args.q_scale, ATTILE_F32, {c.heads_q, 1, 1}, true);
     add_cache(args.k, args.k_scale, c.k_dtype != 0 ? c.k_dtype : c.dtype);
     add_cache(args.v, args.v_scale, c.v_dtype != 0 ? c.v_dtype : c.dtype);
-    add(args.o, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, false);
+    add(args.o, is_narrow ? ATTILE_BF16 : c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, false);
     args.mask = c.mask;
 }
 
-// Keys or values.
+// Keys or values. Beside queries of 8 bits they have a scale for each head.
 void BenchRun::add_cache(attile_tensor &tensor, attile_tensor &scale, int32_t dtype) {
     add(tensor, dtype, {case_.batch, case_.heads_kv, case_.len_k, case_.head_dim}, true);
-    if (element_bytes(dtype) == 1) add(scale, ATTILE_F32, {case_.batch, case_.heads_kv, case_.len_k, 1}, true);
+    if (element_bytes(dtype) != 1) return;
+    if (element_bytes(case_.dtype) == 1)
+        add(scale, ATTILE_F32, {case_.heads_kv, 1, 1}, true);
+    else
+        add(scale, ATTILE_F32, {case_.batch, case_.heads_kv, case_.len_k, 1}, true);
 }
 
 void BenchRun::describe_attention_backward() {
