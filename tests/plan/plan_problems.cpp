@@ -221,6 +221,13 @@ attile_attention_args attention_args(Line &line) {
         args.k_scale = keys_of(ATTILE_F32, dim / group);
         args.v_scale = keys_of(ATTILE_F32, std::max<int64_t>(dim_v / group, 1));
     }
+    // Of queries of 8 bits: one for each head, or for each token, as are then those of keys and values.
+    if (line.has("head_scales")) {
+        args.q_scale = line.tensor(ATTILE_F32, {heads, 1, 1});
+        args.k_scale = line.tensor(ATTILE_F32, {heads_kv, 1, 1});
+        args.v_scale = line.tensor(ATTILE_F32, {heads_kv, 1, 1});
+    }
+    if (line.has("q_scales")) args.q_scale = line.tensor(ATTILE_F32, {entries, heads, all_rows, 1});
     args.o = line.tensor(line.out_dtype(), {entries, heads, all_rows, dim_v});
     if (line.has("blhd")) {
         for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o}) interleave(*x);
