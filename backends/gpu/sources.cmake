@@ -112,6 +112,7 @@ endfunction()
 
 # What the kernels for tensor cores share.
 set(ATTILE_GPU_MMA_KERNELS
+  attention/mma/widen.cu
   attention_backward/mma/add_parts.cu
   attention_backward/mma/bias.cu
   attention_backward/mma/prepare.cu
@@ -122,6 +123,7 @@ set(ATTILE_GPU_MMA_KERNELS
 set(ATTILE_GPU_MMA_HOSTS
   attention/mma/copies.cpp
   attention/mma/plan.cpp
+  attention/mma/widened.cpp
   attention_backward/mma/bias_gradient.cpp
   attention_backward/mma/copies.cpp
   attention_backward/mma/add_parts.cpp

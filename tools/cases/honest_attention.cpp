@@ -82,7 +82,7 @@ Result run(const AttentionData &data, std::int64_t block, bool with_magnitude, b
     const std::vector<std::int64_t> o_shape = data.q_shape(c.head_dim_v);
     const std::vector<std::int64_t> lse_shape(o_shape.begin(), o_shape.begin() + 3);
     Result result = {Values(o_shape, kNan), Values(lse_shape, kNan), Values(o_shape), Values(lse_shape)};
-    const Operands<T> x(data);
+    const Operands<T> x(data, round_p);
     const bool drops = round_p && may_drop_bits(c);
     const std::int32_t p_type = drops ? ATTILE_F8_E4M3 : round_p ? c.dtype : ATTILE_F64;
     for (std::int64_t b = 0; b < c.batch; ++b) {

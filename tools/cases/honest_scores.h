@@ -75,8 +75,18 @@ double magnitude_of_dot(const T *a, const T *b, std::int64_t n) {
 /// The operands of a problem in the working precision.
 template <class T>
 struct Operands {
-    explicit Operands(const AttentionData &data)
-        : q(converted<T>(data.q)), k(converted<T>(data.k)), v(converted<T>(data.v)), d(data.c.head_dim), dv(data.c.head_dim_v) {}
+    /// rounds: numbers of 8 bits times their scales are rounded to the case's type, where that has 16 bits.
+    explicit Operands(const AttentionData &data, bool rounds = false)
+        : q(converted<T>(data.q)), k(converted<T>(data.k)), v(converted<T>(data.v)), d(data.c.head_dim), dv(data.c.head_dim_v) {
+        if (!rounds || (data.c.dtype != ATTILE_F16 && data.c.dtype != ATTILE_BF16)) return;
+        const auto round = [&](const CacheStorage &storage, std::vector<T> &values) {
+            if (!is_quantised(storage.dtype)) return;
+            for (T &x : values) x = static_cast<T>(round_to(data.c.dtype, static_cast<double>(x)));
+        };
+        round(data.c.q_storage, q);
+        round(data.c.k_storage, k);
+        round(data.c.v_storage, v);
+    }
     std::vector<T> q, k, v;
     std::int64_t d, dv;
 };

@@ -2,6 +2,7 @@
 // The families whose kernels this build has; what the device runs of them it says itself.
 #include "attention/families.h"
 
+#include "attention/mma/widened.h"
 #include "attention/plan.h"
 #include "attention/simt/plan.h"
 #include "attention/sm80/plan.h"
@@ -14,8 +15,12 @@
 namespace attile::gpu {
 namespace {
 
-// SIMT's kernels alone read numbers of 8 bits, and keys, values and a bias of other types than q.
+// SIMT's kernels alone read numbers of 8 bits, and keys, values and a bias of other types than q. Those for tensor cores get rows of 8 bits
+// that are worth rewriting.
 Planned<attile_attention_problem> plan_several_types(Device &device, const attile_attention_problem &problem) {
+#if defined(ATTILE_GPU_HAS_SM80)
+    if (device.runs(sm80::kKernels) && mma::attention_widened(device, problem).any()) return {};
+#endif
     return attention_has_several_types(problem) ? simt::plan_attention(device, problem) : Planned<attile_attention_problem>();
 }
 

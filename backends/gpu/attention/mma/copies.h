@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "attention/mma/plan.h"
+#include "attention/mma/widened.h"
 #include "mma/aligned_copy.h"
 
 namespace attile::gpu::mma {
@@ -36,9 +37,10 @@ bool attention_copies_fit(const Device &device, int64_t bytes);
 // none are needed or they do not pay. Of f16 and bf16.
 AttentionCopies attention_copies(const Device &device, const attile_attention_problem &problem);
 
-// A family's plan of the problem that the copies make.
+// A family's plan of the problem that the copies make, of one whose numbers of 8 bits were widened before, if there are any.
 template <class Plan>
 struct CopiedAttention {
+    AttentionWidened widened;
     AttentionCopies copies;
     Plan plan;
 
@@ -46,20 +48,23 @@ struct CopiedAttention {
         const int32_t status = plan.describe(device, support);
         char names[48];
         copies.name(names, sizeof names);
-        name_copies(support, names);
+        if (copies.any()) name_copies(support, names);
+        if (widened.any()) name_widened(support, widened.dtype);
         return status;
     }
     void move_to(const attile_attention_problem &to) { plan.move_to(to); }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         attile_attention_problem problem = *plan.problem;
+        int32_t status = widened.any() ? widened.make(device, problem, workspace, stream) : ATTILE_OK;
+        if (status != ATTILE_OK) return status;
         AlignedCopies made;
         if (!copies.place(problem, workspace, made)) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
-        int32_t status = made.pack(device, stream);
+        if (copies.any()) status = made.pack(device, stream);
         if (status != ATTILE_OK) return status;
         Plan moved = plan;
         moved.move_to(problem);
         status = moved.launch(device, workspace, stream);
-        return status != ATTILE_OK ? status : made.unpack(device, stream);
+        return status != ATTILE_OK || !copies.any() ? status : made.unpack(device, stream);
     }
 };
 
@@ -67,12 +72,16 @@ struct CopiedAttention {
 // of the mask may be read to their multiple of 16 bytes.
 template <class Plan, class Choose>
 Planned<attile_attention_problem> attention_with_copies(Device &device, const attile_attention_problem &problem, const Choose &choose) {
-    const AttentionCopies copies = attention_copies(device, problem);
-    if (copies.any()) {
-        const auto choice = choose(device, copies.plan_for(problem), copies.allowed.is_made());
+    const AttentionWidened widened = attention_widened(device, problem);
+    const attile_attention_problem wide = widened.any() ? widened.plan_for(problem) : problem;
+    const AttentionCopies copies = attention_copies(device, wide);
+    if (copies.any() || widened.any()) {
+        const auto choice = choose(device, copies.plan_for(wide), copies.allowed.is_made());
+        const int64_t before = copies.workspace() + (widened.any() ? widened.workspace(problem) : 0);
         if (choice.taken)
-            return Planned<attile_attention_problem>(CopiedAttention<Plan>{copies, Plan{&problem, choice}},
-                                                     copies.workspace() + choice.plan.workspace);
+            return Planned<attile_attention_problem>(CopiedAttention<Plan>{widened, copies, Plan{&problem, choice}},
+                                                     before + choice.plan.workspace);
+        if (widened.any()) return Planned<attile_attention_problem>(choice.declined);
     }
     const auto choice = choose(device, problem, false);
     if (!choice.taken) return Planned<attile_attention_problem>(choice.declined);

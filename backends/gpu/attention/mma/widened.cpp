@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/mma/widened.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "attention/mma/copies.h"
+#include "attention/run.h"
+#include "host/sizes.h"
+#include "host/status.h"
+
+namespace attile::gpu::mma {
+namespace {
+
+constexpr int64_t kStreamedRows = 16;  // Of a key head: up to so many SIMT streams keys of 8 bits for.
+constexpr int64_t kLaunchedQuads = 4;  // Of a thread, at least.
+
+bool is_narrow(const attile_operand &x) { return (x.dtype & 0xff) == 8; }
+
+// One of q, k and v, and the scales that belong to it.
+struct Numbers {
+    attile_operand attile_attention_problem::*operand, attile_attention_problem::*scale;
+    int64_t attile_attention_problem::*group;
+    bool is_q, is_v;
+
+    int64_t entries(const attile_attention_problem &p) const { return is_present(is_q ? p.cu_len_q : p.cu_len_k) ? 1 : p.batch; }
+    int64_t heads(const attile_attention_problem &p) const { return is_q ? p.heads_q : p.heads_kv; }
+    int64_t rows(const attile_attention_problem &p) const { return is_q ? p.total_q : p.total_k; }
+    int64_t cols(const attile_attention_problem &p) const { return is_v ? p.head_dim_v : p.head_dim; }
+    int64_t padded(const attile_attention_problem &p) const { return ceil_div(cols(p), kCopiedColumns) * kCopiedColumns; }
+    int64_t elements(const attile_attention_problem &p) const { return entries(p) * heads(p) * rows(p) * padded(p); }
+};
+using Problem = attile_attention_problem;
+constexpr Numbers kAll[] = {{&Problem::q, &Problem::q_scale, &Problem::q_group, true, false},
+                            {&Problem::k, &Problem::k_scale, &Problem::k_group, false, false},
+                            {&Problem::v, &Problem::v_scale, &Problem::v_group, false, true}};
+
+void stand_in(const Numbers &numbers, int32_t dtype, void *data, attile_attention_problem &p) {
+    attile_operand &x = p.*numbers.operand;
+    const int64_t row = numbers.padded(p), head = row * numbers.rows(p), entry = numbers.entries(p) == 1 ? 0 : head * numbers.heads(p);
+    const int64_t stride[] = {entry, head, row, 1};
+    x.dtype = dtype;
+    x.data = data;
+    std::copy(stride, stride + 4, x.stride);
+    p.*numbers.scale = {};
+}
+
+}  // namespace
+
+void name_widened(attile_support &support, int32_t dtype) {
+    const std::size_t length = std::strlen(support.text);
+    std::snprintf(support.text + length, sizeof support.text - length, "; numbers of 8 bits are rewritten as %s first",
+                  dtype == ATTILE_F16 ? "f16" : "bf16");
+}
+
+AttentionWidened attention_widened(const Device &device, const attile_attention_problem &p) {
+    AttentionWidened widened;
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if (!(is_narrow(p.q) || is_narrow(p.k) || is_narrow(p.v)) || invariant || is_present(p.block_table) || p.heads_kv < 1) return widened;
+    const int32_t dtype = is_narrow(p.q) ? p.o.dtype : p.q.dtype;
+    const auto becomes = [&](const attile_operand &x) { return is_narrow(x) || x.dtype == dtype; };
+    if ((dtype != ATTILE_F16 && dtype != ATTILE_BF16) || !becomes(p.k) || !becomes(p.v)) return widened;
+    if (p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows || p.head_dim < 1 || p.head_dim_v < 1 || !attention_copies_pay(p))
+        return widened;
+    widened.dtype = dtype;
+    return attention_copies_fit(device, widened.workspace(p)) ? widened : AttentionWidened();
+}
+
+int64_t AttentionWidened::workspace(const attile_attention_problem &p) const {
+    int64_t bytes = 0;
+    for (const Numbers &numbers : kAll)
+        if (is_narrow(p.*numbers.operand)) bytes += workspace_piece(2 * numbers.elements(p));
+    return bytes;
+}
+
+attile_attention_problem AttentionWidened::plan_for(const attile_attention_problem &problem) const {
+    attile_attention_problem p = problem;
+    for (const Numbers &numbers : kAll)
+        if (is_narrow(p.*numbers.operand)) stand_in(numbers, dtype, nullptr, p);
+    return p;
+}
+
+int32_t AttentionWidened::make(Device &device, attile_attention_problem &p, Workspace &workspace, Stream stream) const {
+    for (const Numbers &numbers : kAll) {
+        const attile_operand &x = p.*numbers.operand;
+        if (!is_narrow(x)) continue;
+        WidenParams params = {};
+        params.from = attention_operand(x, numbers.cols(p));
+        params.scales = attention_scales(p, p.*numbers.scale, p.*numbers.group);
+        params.entries = numbers.entries(p);
+        params.heads = numbers.heads(p);
+        params.rows = numbers.rows(p);
+        params.cols = static_cast<int32_t>(numbers.cols(p));
+        params.padded_cols = static_cast<int32_t>(numbers.padded(p));
+        params.to = workspace.take<uint16_t>(numbers.elements(p));
+        if (params.to == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+        void *arguments[] = {&params};
+        Dim3 grid, block;
+        const int64_t quads = numbers.elements(p) / 4;
+        grid.x = static_cast<uint32_t>(std::clamp<int64_t>(ceil_div(quads, kLaunchedQuads * kWidenThreads), 1, 1 << 20));
+        block.x = kWidenThreads;
+        const int32_t status = device.launch(attention_widen_kernel(dtype == ATTILE_F16), grid, block, 0, arguments, stream);
+        if (status != ATTILE_OK) return status;
+        stand_in(numbers, dtype, params.to, p);
+    }
+    return ATTILE_OK;
+}
+
+}  // namespace attile::gpu::mma

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of numbers of 8 bits for kernels of 16 bits: q, k and v that have 8 bits are rewritten, times their scales, as rows of q's
+// type, or of o's where q has 8 bits, and the problem with those stands for the caller's.
+#pragma once
+
+#include "attention/params.h"
+#include "device.h"
+#include "host/workspace.h"
+
+namespace attile::gpu::mma {
+
+struct WidenParams {
+    AttentionOperand from;
+    AttentionScales scales;
+    void *to;
+    int64_t entries, heads, rows;
+    int32_t cols, padded_cols;
+};
+inline constexpr int32_t kWidenThreads = 256;
+const void *attention_widen_kernel(bool to_f16);
+
+struct AttentionWidened {
+    int32_t dtype = 0;  // What is made; 0: nothing is.
+
+    bool any() const { return dtype != 0; }
+    int64_t workspace(const attile_attention_problem &problem) const;
+    // The problem with such operands, and no addresses of theirs.
+    attile_attention_problem plan_for(const attile_attention_problem &problem) const;
+    // The same in the workspace, where they are made. INTERNAL if that is too small.
+    int32_t make(Device &device, attile_attention_problem &problem, Workspace &workspace, Stream stream) const;
+};
+
+// Says so in a plan's text.
+void name_widened(attile_support &support, int32_t dtype);
+
+// Whether a device with tensor cores gets the problem so; nothing where it has no numbers of 8 bits, or kernels that read those are faster.
+AttentionWidened attention_widened(const Device &device, const attile_attention_problem &problem);
+
+}  // namespace attile::gpu::mma
