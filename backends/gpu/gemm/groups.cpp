@@ -22,7 +22,7 @@ bool row_groups_fit(const attile_gemm_grouped_problem &problem, int rows_of_tile
 }
 
 int64_t row_groups_bytes(const attile_gemm_grouped_problem &problem) {
-    return 3 * workspace_piece(entries(problem) * static_cast<int64_t>(sizeof(int32_t)));
+    return 2 * workspace_piece(entries(problem) * static_cast<int64_t>(sizeof(int32_t)));
 }
 
 int32_t launch_row_groups(Device &device, const attile_gemm_grouped_problem &problem, int rows_of_tile, Workspace &workspace, Stream stream,
@@ -34,10 +34,9 @@ int32_t launch_row_groups(Device &device, const attile_gemm_grouped_problem &pro
     p.rows = static_cast<int32_t>(problem.product->m);
     p.rows_of_tile = rows_of_tile;
     p.first_row = workspace.take<int32_t>(entries(problem));
-    p.order = workspace.take<int32_t>(entries(problem));
     p.first_tile = workspace.take<int32_t>(entries(problem));
     if (p.first_tile == nullptr) return fail(ATTILE_ERROR_INTERNAL, "gemm_grouped: the workspace is smaller than the query asked for");
-    *found = {p.first_row, p.order, p.first_tile, p.groups};
+    *found = {p.first_row, p.first_tile, p.groups};
     void *arguments[] = {&p, nullptr};
     return device.launch(find_row_groups_kernel(), Dim3{1}, Dim3{kFindRowGroupsThreads}, 0, arguments, stream);
 }

@@ -8,12 +8,9 @@
 
 namespace attile::gpu {
 
-// Tiles are numbered through the groups in an order of their own, those of most rows a tile first: blocks that take tiles one after the
-// other then have tiles of about the same time at a time.
+// Both have an entry for each group and one behind the last: its first row, and the number of its first tile.
 struct RowGroups {
-    const int32_t *first_row;   // Of each group; of the one behind the last, where its rows end.
-    const int32_t *order;       // The group in each place of the order.
-    const int32_t *first_tile;  // Of the group in each place; of the place behind the last, how many tiles there are.
+    const int32_t *first_row, *first_tile;
     int32_t groups;
 };
 
@@ -27,7 +24,7 @@ struct FindRowGroupsParams {
     int64_t stride;
     int32_t groups, rows;
     int32_t rows_of_tile;
-    int32_t *first_row, *order, *first_tile;
+    int32_t *first_row, *first_tile;
 };
 inline constexpr int kFindRowGroupsThreads = 256;
 const void *find_row_groups_kernel();  // One block.

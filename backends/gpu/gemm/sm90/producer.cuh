@@ -57,9 +57,9 @@ struct GemmSite : GemmPlace {
     __device__ __forceinline__ GemmSite(const GemmArguments &p, uint32_t tile, uint32_t rank) {
         if constexpr (Config::kRowGroups) {
             const RowGroups &all = p.row_groups;
-            const int32_t place = find_row_group_place(all, quotient(tile, p.of_group)), group = all.order[place];
-            const uint32_t first = static_cast<uint32_t>(all.first_tile[place]);
-            const uint32_t tiles = static_cast<uint32_t>(all.first_tile[place + 1]) - first;
+            const int32_t group = find_row_group(all, quotient(tile, p.of_group));
+            const uint32_t first = static_cast<uint32_t>(all.first_tile[group]);
+            const uint32_t tiles = static_cast<uint32_t>(all.first_tile[group + 1]) - first;
             const uint32_t in_group = tile - first * p.of_group.divisor;
             const int32_t first_row = all.first_row[group];
             const int32_t last_row = all.first_row[group + 1];
