@@ -40,9 +40,10 @@ struct ExactSoftmaxRange {
     static constexpr bool kCorrects = false;
 };
 
-// P of e4m3: the largest probability is 2^kTop, which is not rounded and stays below 448 where a score and its reference are far from 0.
+// P of e4m3, which ends at 448: where maxima are looked at, the largest probability is 2^kTop and not rounded. Steps without maxima leave
+// larger scores to come room for kRoom more.
 struct BytesSoftmaxRange {
-    static constexpr float kTop = 5, kSlack = kTop;
+    static constexpr float kTop = 8, kSlack = kTop, kRoom = 3;
     static constexpr float kMostSum = 448, kLeastSum = 0, kNarrowSpread = 13, kWideSpread = 13;  // kMostSum: of four.
     static constexpr bool kCorrects = false;
 };
@@ -162,18 +163,28 @@ class RowSoftmax {
             }
         }
     }
-    // How far the references should rise, by powers of two, so that `most` of bounded_exponentials() leaves room for larger scores to come;
-    // returns whether any of the warp's should.
-    static __device__ __forceinline__ bool find_rise(const float (&most)[2], float (&rise)[2]) {
+    // How far the references rise before the next step, by powers of two, so that `most` of bounded_exponentials() leaves room for larger
+    // scores to come.
+    __device__ __forceinline__ void plan_rise(const float (&most)[2]) {
         constexpr float kHigh = 128;
-        if (!__any_sync(~0u, most[0] > kHigh || most[1] > kHigh)) return false;
+        rises_ = __any_sync(~0u, most[0] > kHigh || most[1] > kHigh);
+        if (!rises_) return;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             float of_row = fmaxf(most[r], __shfl_xor_sync(~0u, most[r], 1));
             of_row = fmaxf(of_row, __shfl_xor_sync(~0u, of_row, 2));
-            rise[r] = of_row > kHigh ? static_cast<float>((__float_as_int(of_row) >> 23) - 127 - 6) : 0.0f;
+            rise_[r] = of_row > kHigh ? static_cast<float>((__float_as_int(of_row) >> 23) - 127 - 6) : 0.0f;
         }
-        return true;
+    }
+    // Those of these rows rise by kRoom.
+    __device__ __forceinline__ void make_room(bool of_first, bool of_second) {
+        rises_ = true;
+        rise_[0] = of_first ? Limits::kRoom : 0;
+        rise_[1] = of_second ? Limits::kRoom : 0;
+    }
+    __device__ __forceinline__ void rise_as_planned() {
+        moved = rises_;
+        if (rises_) raise_reference(rise_);
     }
     __device__ __forceinline__ void exact_exponentials(float (&s)[kScores], float c) {
         float share[2];
@@ -263,6 +274,8 @@ class RowSoftmax {
     }
     static __device__ __forceinline__ float slack_of(bool has_slack) { return has_slack ? Range::kSlack : Range::kTop; }
 
+    bool rises_ = false;  // What references rise by before the next step, of BytesSoftmaxRange.
+    float rise_[2];
     float row_max_[2];  // Of the latest exact step.
     float largest_[2];  // Score that an exact step met.
 

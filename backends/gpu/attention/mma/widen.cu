@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of 8 bits, of any strides, times their scales, rewritten as dense rows of f16 or bfloat16, four numbers a thread at a time.
-// Bound: memory, each byte once there and twice back.
+// Numbers of 8 bits, of any strides, times their scales, rewritten as dense rows of f16 or bfloat16: eight of a row a thread at a time,
+// read at once where they lie side by side. Bound: memory, each byte once there and twice back.
 #include "attention/mma/widened.h"
 #include "attention/scaled.h"
 
@@ -9,18 +9,33 @@ namespace {
 
 template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kWidenThreads, 1) attention_widen(const WidenParams p) {
-    const int quads = p.padded_cols / 4;
-    const int64_t total = p.entries * p.heads * p.rows * quads, step = static_cast<int64_t>(gridDim.x) * kWidenThreads;
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * kWidenThreads + threadIdx.x; i < total; i += step) {
-        const int64_t row_of_all = i / quads, pair = row_of_all / p.rows;
-        const int64_t entry = pair / p.heads, head = pair % p.heads, row = row_of_all % p.rows;
-        const int col = static_cast<int>(i % quads) * 4;
-        const Quad quad = load_quad_scaled(p.from, p.scales, entry * p.from.stride[0] + head * p.from.stride[1] + row * p.from.stride[2],
-                                           scales_at(p.scales, entry, head, row), col, p.cols);
-        Vec<T, 4> numbers;
+    const uint32_t pieces = static_cast<uint32_t>(p.rows) * p.of_row.divisor, step = gridDim.x * kWidenThreads;
+    for (uint32_t pair = blockIdx.y; pair < p.pairs; pair += gridDim.y) {
+        const int64_t entry = quotient(pair, p.heads), head = remainder(pair, p.heads);
+        const int64_t from = entry * p.from.stride[0] + head * p.from.stride[1];
+        T *const to = static_cast<T *>(p.to) + int64_t{pair} * pieces * kWidenedAtOnce;
+        for (uint32_t piece = blockIdx.x * kWidenThreads + threadIdx.x; piece < pieces; piece += step) {
+            const uint32_t row = quotient(piece, p.of_row);
+            const int col = static_cast<int>(piece - row * p.of_row.divisor) * kWidenedAtOnce;
+            const int64_t at = from + row * p.from.stride[2], scales = scales_at(p.scales, entry, head, row);
+            const bool in_vector = p.from.vector && col + kWidenedAtOnce <= p.cols;
+            // Neighbours of a piece have one scale, unless those of a group are fewer.
+            const float scale = load_scale(p.scales, scales, min(col, p.cols - 1));
+            Vec<T, kWidenedAtOnce> numbers = {};
+            with_eight_bits(p.from.storage, [&](auto type) {
+                using From = decltype(type);
+                const From *const x = static_cast<const From *>(p.from.data) + at;
+                Vec<From, kWidenedAtOnce> stored = {};
+                if (in_vector) stored = load_vec_const<kWidenedAtOnce>(x + col);
 #pragma unroll
-        for (int e = 0; e < 4; ++e) numbers[e] = from_compute<T>(quad[e]);
-        store_vec(static_cast<T *>(p.to) + i * 4, numbers);
+                for (int e = 0; e < kWidenedAtOnce; ++e) {
+                    if (col + e >= p.cols) continue;
+                    const From number = in_vector ? stored[e] : load_vec_const<1>(x + (col + e) * p.from.stride[3])[0];
+                    numbers[e] = from_compute<T>(to_compute(number) * (p.one_scale ? scale : load_scale(p.scales, scales, col + e)));
+                }
+            });
+            store_vec(to + int64_t{piece} * kWidenedAtOnce, numbers);
+        }
     }
 }
 

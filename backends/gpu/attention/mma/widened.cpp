@@ -14,7 +14,7 @@ namespace attile::gpu::mma {
 namespace {
 
 constexpr int64_t kStreamedRows = 16;  // Of a key head: up to so many SIMT streams keys of 8 bits for.
-constexpr int64_t kLaunchedQuads = 4;  // Of a thread, at least.
+constexpr int64_t kPiecesOfThread = 2, kMostBlocks = 1 << 16;
 
 bool is_narrow(const attile_operand &x) { return (x.dtype & 0xff) == 8; }
 
@@ -32,6 +32,7 @@ struct Numbers {
     int64_t elements(const attile_attention_problem &p) const { return entries(p) * heads(p) * rows(p) * padded(p); }
 };
 using Problem = attile_attention_problem;
+static_assert(kCopiedColumns % kWidenedAtOnce == 0, "rows are whole pieces");
 constexpr Numbers kAll[] = {{&Problem::q, &Problem::q_scale, &Problem::q_group, true, false},
                             {&Problem::k, &Problem::k_scale, &Problem::k_group, false, false},
                             {&Problem::v, &Problem::v_scale, &Problem::v_group, false, true}};
@@ -88,17 +89,19 @@ int32_t AttentionWidened::make(Device &device, attile_attention_problem &p, Work
         WidenParams params = {};
         params.from = attention_operand(x, numbers.cols(p));
         params.scales = attention_scales(p, p.*numbers.scale, p.*numbers.group);
-        params.entries = numbers.entries(p);
-        params.heads = numbers.heads(p);
-        params.rows = numbers.rows(p);
+        params.pairs = static_cast<uint32_t>(numbers.entries(p) * numbers.heads(p));
+        params.heads = Divider(numbers.heads(p));
+        params.of_row = Divider(numbers.padded(p) / kWidenedAtOnce);
+        params.rows = static_cast<int32_t>(numbers.rows(p));
         params.cols = static_cast<int32_t>(numbers.cols(p));
-        params.padded_cols = static_cast<int32_t>(numbers.padded(p));
+        params.one_scale = !is_present(p.*numbers.scale) || (p.*numbers.scale).stride[3] == 0 || p.*numbers.group % kWidenedAtOnce == 0;
         params.to = workspace.take<uint16_t>(numbers.elements(p));
         if (params.to == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
         void *arguments[] = {&params};
         Dim3 grid, block;
-        const int64_t quads = numbers.elements(p) / 4;
-        grid.x = static_cast<uint32_t>(std::clamp<int64_t>(ceil_div(quads, kLaunchedQuads * kWidenThreads), 1, 1 << 20));
+        const int64_t pieces = numbers.rows(p) * numbers.padded(p) / kWidenedAtOnce;
+        grid.x = static_cast<uint32_t>(std::clamp<int64_t>(ceil_div(pieces, kPiecesOfThread * kWidenThreads), 1, kMostBlocks));
+        grid.y = static_cast<uint32_t>(std::min<int64_t>(params.pairs, kMostBlocks - 1));
         block.x = kWidenThreads;
         const int32_t status = device.launch(attention_widen_kernel(dtype == ATTILE_F16), grid, block, 0, arguments, stream);
         if (status != ATTILE_OK) return status;

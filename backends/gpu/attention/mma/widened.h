@@ -13,10 +13,12 @@ struct WidenParams {
     AttentionOperand from;
     AttentionScales scales;
     void *to;
-    int64_t entries, heads, rows;
-    int32_t cols, padded_cols;
+    uint32_t pairs;         // Of entry and head.
+    Divider heads, of_row;  // of_row: pieces of kWidenedAtOnce numbers.
+    int32_t rows, cols;
+    int32_t one_scale;  // The numbers of a piece have one.
 };
-inline constexpr int32_t kWidenThreads = 256;
+inline constexpr int32_t kWidenThreads = 256, kWidenedAtOnce = 8;
 const void *attention_widen_kernel(bool to_f16);
 
 struct AttentionWidened {

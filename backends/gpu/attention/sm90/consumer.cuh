@@ -314,25 +314,23 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         issue_products(meanwhile);
         float share[2];
         rows_.moved = false;
-        if constexpr (Config::kShape.bytes) {
-            rows_.moved = rises_;
-            if (rises_) rows_.raise_reference(rise_);
-        }
+        if constexpr (Config::kShape.bytes) rows_.rise_as_planned();
         bool has_outgrown;
         if constexpr (Config::kShape.bytes) {
             float most[2];
             rows_.bounded_exponentials(s_, factor(), share, most);
             has_outgrown = rows_.has_outgrown(most);
-            rises_ = rows_.find_rise(most, rise_);
+            rows_.plan_rise(most);
         } else {
             rows_.exponentials(s_, factor(), share);
             has_outgrown = rows_.has_outgrown(share);
         }
         if (has_outgrown) {
             repeat_warp();
+            const float before[2] = {rows_.reference[0], rows_.reference[1]};
             rows_.find_reference_again(s_, factor(), !a_.exact_only);
             rows_.exponentials(s_, factor(), share);
-            rises_ = false;
+            if constexpr (Config::kShape.bytes) rows_.make_room(rows_.reference[0] != before[0], rows_.reference[1] != before[1]);
         }
         rows_.row_sum[0] += share[0];
         rows_.row_sum[1] += share[1];
@@ -359,7 +357,7 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
                     for (int i = 0; i < kMoreLooked && tile >= first; ++i, --tile) exact_step<false>(tile, true);
                 }
                 if (trust_ == kTrust) {
-                    rises_ = false;
+                    if constexpr (Config::kShape.bytes) rows_.make_room(true, true);
 #pragma unroll 1
                     for (; tile >= first; --tile) unlooked_step([] {});
                 }
@@ -440,8 +438,6 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
 
     Ring<kWorkStages<Config>> work_ring_;
     [[maybe_unused]] std::conditional_t<Config::kShape.sparse, ShownTiles<kKeys>, int> shown_;
-    bool rises_ = false;  // Of 8 bits: what the references rise by in the next step without maxima.
-    float rise_[2];
     float o_[Config::kShape.columns / 2];
     uint32_t p_[Config::kShape.p_words()];
 };
