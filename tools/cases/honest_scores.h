@@ -35,12 +35,25 @@ T dot(const T *a, const T *b, std::int64_t n, bool interleaved) {
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-/// The same as FAST_ACCUMULATION permits it of 8-bit floats.
+/// A row of numbers as it is stored, and what it is multiplied by.
+struct StoredRow {
+    const double *numbers;
+    double scale;
+};
+/// One scale for the row: that of its first number which tells.
 template <class T>
-T dropped_dot(const T *a, const T *b, std::int64_t n) {
+StoredRow stored_row(const Values &numbers, const T *row, const std::vector<T> &all, std::int64_t n) {
+    const double *const stored = numbers.at.data() + (row - all.data());
+    for (std::int64_t i = 0; i < n; ++i)
+        if (stored[i] != 0 && std::isfinite(stored[i])) return {stored, static_cast<double>(row[i]) / stored[i]};
+    return {stored, 1};
+}
+
+/// dot() as FAST_ACCUMULATION permits it of 8-bit floats: of the numbers, then scaled.
+inline double dropped_dot(const StoredRow &a, const StoredRow &b, std::int64_t n) {
     DroppedSum sum(ATTILE_F8_E4M3, ATTILE_F8_E4M3);
-    for (std::int64_t i = 0; i < n; ++i) sum.add(static_cast<double>(a[i]), static_cast<double>(b[i]));
-    return static_cast<T>(sum.value());
+    for (std::int64_t i = 0; i < n; ++i) sum.add(a.numbers[i], b.numbers[i]);
+    return sum.value() * a.scale * b.scale;
 }
 
 /// dot() of a with each of four b's, one after the other: four chains side by side take little longer than one.
@@ -152,7 +165,9 @@ Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const 
         std::size_t done = 0;
         for (; done + 4 <= keys.size(); done += 4) four_dots(left, &rows[done], x.d, &products[done]);
         for (; done < keys.size(); ++done) products[done] = dot(left, rows[done], x.d, false);
-        for (std::size_t place = 0; drops && place < keys.size(); ++place) products[place] = dropped_dot(left, rows[place], x.d);
+        for (std::size_t place = 0; drops && place < keys.size(); ++place)
+            products[place] = static_cast<T>(
+                dropped_dot(stored_row(data.q_numbers, q, x.q, x.d), stored_row(data.k_numbers, rows[place], x.k, x.d), x.d));
         for (std::size_t place = 0; place < keys.size(); ++place) {
             const std::int64_t j = keys[place];
             const std::size_t at = r.at(i, j);
