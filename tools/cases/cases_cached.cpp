@@ -178,6 +178,15 @@ void add_fast_queries(std::vector<Case> &list, std::int32_t out, Tier tier) {
         c.heads_kv = 1;
         return c;
     };
+    if (out != ATTILE_BF16) {  // Kernels of other outputs differ in how they store it.
+        C c = of(140, 200, 64, 2);
+        add("long_128", of(70, 1100, 128, 1));
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        add("causal_64", c, 0);
+        c.sinks = true;
+        add("sinks", c);
+        return;
+    }
     // Widths of kernels and between them. Long rows have steps that look at no maxima.
     for (const std::int64_t width : {32, 64, 80, 128, 256}) {
         const std::string suffix = "_" + std::to_string(width);
