@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t kFewRows = 64;         // Of a key head: up to so many keys are streamed, not multiplied.
 constexpr int64_t kTransposedStep = 16;  // Bytes that are read at once.
-constexpr double kShare = 0.5;           // Of the peak, as measured on an H200.
+constexpr int64_t kMostGridZ = 65535;
+constexpr double kShare = 0.5;  // Of the peak, as measured on an H200.
 
 // All numbers of a head have one scale.
 bool is_one_a_head(const attile_operand &scale) { return !is_present(scale) || (scale.stride[2] == 0 && scale.stride[3] == 0); }
@@ -32,6 +33,7 @@ Declined refused(const attile_attention_problem &p) {
     if (!is_one_a_head(p.q_scale) || !is_one_a_head(p.k_scale) || !is_one_a_head(p.v_scale)) return why("a scale differs within a head");
     if (p.heads_kv < 1 || p.len_q * (p.heads_q / p.heads_kv) <= kFewRows) return why("so few rows are streamed faster");
     if (p.head_dim % 2 != 0) return why("head_dim is odd");
+    if (p.batch * p.heads_kv > kMostGridZ) return why("more heads than are transposed at once");
     attile_operand v = p.v;
     v.dtype = ATTILE_F8_E4M3;
     if (const Declined declined = attention_unreached("v", v, p.head_dim_v); declined.text[0] != '\0') return declined;
