@@ -60,6 +60,10 @@ void add_layouts(std::vector<Case> &list, TypePair types) {
     c.b_layout = {};
     c.d_layout = columns;
     add(list, "a_and_d_by_columns", types, c);
+    // Threads have a group each, and all of them the last columns of a tile.
+    c = grouped({41, 43, 45, 47}, 64, 100);
+    c.a_layout = c.d_layout = columns;
+    add(list, "parts_of_tiles_by_columns", types, c);
     c = grouped({17, 3, 29}, 29, 40);
     c.a_layout = {.pad = 3, .offset = 1};
     c.b_layout = {.pad = 5, .offset = 3};

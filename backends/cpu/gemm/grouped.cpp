@@ -11,13 +11,14 @@ namespace attile::cpu {
 namespace {
 
 // Rows that a group's plan is made for, at least those it has: a query, which cannot know the groups, has few plans to look at, and a run
-// makes no other.
+// makes no other. An odd number: a plan for whole tiles would leave no room for the last columns of groups that are swapped and have a part
+// of one.
 int64_t planned_rows(int64_t rows) {
     constexpr int64_t kExact = 32, kSteps = 4;  // Steps from one power of two to the next.
     if (rows <= kExact) return rows;
     int64_t power = kExact;
     while (power * 2 < rows) power *= 2;
-    return power + round_up(rows - power, power / kSteps);
+    return (power + round_up(rows - power, power / kSteps)) | 1;
 }
 
 attile_gemm_problem product_of(const attile_gemm_problem &all, int64_t rows) {

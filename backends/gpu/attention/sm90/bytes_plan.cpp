@@ -27,6 +27,8 @@ bool is_one_a_head(const attile_operand &scale) { return !is_present(scale) || (
 Declined refused(const attile_attention_problem &p) {
     const auto why = [](const char *text) { return attention_declined("%s", text).declined; };
     if ((p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) == 0) return why("8-bit floats are multiplied as they are with FAST_ACCUMULATION");
+    // Few rows, or many heads, have other kernels.
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return why("BATCH_INVARIANT is asked for");
     if (attention_changes_scores(p) || attention_has_sparse_mask(p)) return why("e4m3 has no kernel that changes scores");
     if (is_present(p.block_table) || is_present(p.cu_len_k)) return why("e4m3 has no kernel for keys in pages or packed");
     if (!(p.scale > 0)) return why("scale is not positive");
@@ -34,9 +36,11 @@ Declined refused(const attile_attention_problem &p) {
     if (p.heads_kv < 1 || p.len_q * (p.heads_q / p.heads_kv) <= kFewRows) return why("so few rows are streamed faster");
     if (p.head_dim % 2 != 0) return why("head_dim is odd");
     if (p.batch * p.heads_kv > kMostGridZ) return why("more heads than are transposed at once");
-    attile_operand v = p.v;
-    v.dtype = ATTILE_F8_E4M3;
-    if (const Declined declined = attention_unreached("v", v, p.head_dim_v); declined.text[0] != '\0') return declined;
+    const auto unreached = [&](const char *name, const attile_operand &x, int64_t columns) {
+        return attention_unreached(name, x, columns);
+    };
+    for (const Declined &declined : {unreached("q", p.q, p.head_dim), unreached("k", p.k, p.head_dim), unreached("v", p.v, p.head_dim_v)})
+        if (declined.text[0] != '\0') return declined;
     if (p.head_dim_v % kTransposedStep != 0) return why("head_dim_v is not a multiple of 16");
     return {};
 }
@@ -63,9 +67,6 @@ attile_attention_problem of_pairs(const attile_attention_problem &p, void *value
 
 Sm90AttentionChoice choose_bytes(Device &device, const attile_attention_problem &p) {
     if (const Declined why = refused(p); why.text[0] != '\0') return {attention_declined("%s", why.text)};
-    const auto is_odd = [](const attile_operand &x) { return x.stride[0] % 2 != 0 || x.stride[1] % 2 != 0 || x.stride[2] % 2 != 0; };
-    if (is_odd(p.q) || is_odd(p.k))
-        return {attention_declined("q or k is not aligned to 16 bytes, or a stride is no multiple of 16 bytes")};
     const attile_attention_problem pairs = of_pairs(p, nullptr);
     Sm90AttentionChoice choice = {attention_examine(pairs)};
     if (!choice.taken) return choice;

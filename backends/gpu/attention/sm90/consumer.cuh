@@ -424,9 +424,9 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
                                           const float (&rounding)[2]) {
         constexpr int kColumns = Config::kShape.columns;
         if constexpr (Config::kShape.bytes) {
-            const float scale = this->value_scale(work);
+            const float scale = this->value_scale(work);  // Not of a row that sees no key: it may be NaN.
 #pragma unroll
-            for (float &x : o_) x *= scale;
+            for (int i = 0; i < kColumns / 2; ++i) o_[i] = total[i / 2 % 2] != 0 ? o_[i] * scale : o_[i];
         }
         if constexpr (Config::kShape.stages_o()) {
             if (stage_rows<Element, kColumns, Config::kShape.modifies>(a_, shared_.o, work, o_, reference, total, rounding, factor()))

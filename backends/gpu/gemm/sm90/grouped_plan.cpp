@@ -54,6 +54,8 @@ Planned<attile_gemm_grouped_problem> plan_gemm_grouped(Device &device, const att
     const attile_gemm_problem &product = *problem.product;
     const bool is_half = product.a.dtype == ATTILE_F16 || product.a.dtype == ATTILE_BF16;
     if (!is_half || product.b.dtype != product.a.dtype || product.k == 0) return {};
+    // Whether one row alone lies where TMA reaches it is not known, and with BATCH_INVARIANT may not matter.
+    if ((product.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return decline("BATCH_INVARIANT is asked for");
     if (product.n < kLeastColumns) return decline("few columns run as fast without");
     const GemmShape shape = gemm_shape_of_groups(product);
     GemmPlan plan;
