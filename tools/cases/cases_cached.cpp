@@ -218,6 +218,25 @@ void add_fast_queries(std::vector<Case> &list, std::int32_t out, Tier tier) {
     c.packed_q = true;
     c.batch = 2;
     add("packed_rows", c, 2);
+    c = of(140, 200, 64, 2);
+    c.lse = false;
+    add("no_lse", c);
+    c.lse = true;
+    c.pattern = AttentionPattern::kNanInQuery;
+    add("nan_in_query", c);
+    c.pattern = AttentionPattern::kNormal;
+    c.mask = ATTILE_MASK_WINDOW_TOP_LEFT;
+    c.window_left = 50;
+    c.window_right = 20;
+    add("window_top_left", c);
+    c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.order = Order::kHeadsInside};
+    add("blhd", c);
+    for (const std::int32_t dtype : {ATTILE_F16, ATTILE_BF16}) {  // Of an output in float32.
+        add("wide_output_of_" + std::string(dtype_name(dtype)), of(70, 200, 64, 1));
+        auto &wide = std::get<C>(list.back().problem);
+        wide.dtype = dtype;
+        wide.out_dtype = ATTILE_F32;
+    }
     c = of(200, 80, 64, 1);
     add("short_keys", c);
     c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
