@@ -16,8 +16,6 @@ namespace {
 constexpr int64_t kStreamedRows = 16;  // Of a key head: up to so many SIMT streams keys of 8 bits for.
 constexpr int64_t kPiecesOfThread = 2, kMostBlocks = 1 << 16;
 
-bool is_narrow(const attile_operand &x) { return (x.dtype & 0xff) == 8; }
-
 // One of q, k and v, and the scales that belong to it.
 struct Numbers {
     attile_operand attile_attention_problem::*operand, attile_attention_problem::*scale;
@@ -58,9 +56,10 @@ void name_widened(attile_support &support, int32_t dtype) {
 AttentionWidened attention_widened(const Device &device, const attile_attention_problem &p) {
     AttentionWidened widened;
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    if (!(is_narrow(p.q) || is_narrow(p.k) || is_narrow(p.v)) || invariant || is_present(p.block_table) || p.heads_kv < 1) return widened;
-    const int32_t dtype = is_narrow(p.q) ? p.o.dtype : p.q.dtype;
-    const auto becomes = [&](const attile_operand &x) { return is_narrow(x) || x.dtype == dtype; };
+    if (!(attention_has_narrow_queries(p) || attention_has_eight_bits(p)) || invariant || is_present(p.block_table) || p.heads_kv < 1)
+        return widened;
+    const int32_t dtype = attention_is_narrow(p.q) ? p.o.dtype : p.q.dtype;
+    const auto becomes = [&](const attile_operand &x) { return attention_is_narrow(x) || x.dtype == dtype; };
     if ((dtype != ATTILE_F16 && dtype != ATTILE_BF16) || !becomes(p.k) || !becomes(p.v)) return widened;
     if (p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows || p.head_dim < 1 || p.head_dim_v < 1 || !attention_copies_pay(p))
         return widened;
@@ -71,21 +70,21 @@ AttentionWidened attention_widened(const Device &device, const attile_attention_
 int64_t AttentionWidened::workspace(const attile_attention_problem &p) const {
     int64_t bytes = 0;
     for (const Numbers &numbers : kAll)
-        if (is_narrow(p.*numbers.operand)) bytes += workspace_piece(2 * numbers.elements(p));
+        if (attention_is_narrow(p.*numbers.operand)) bytes += workspace_piece(2 * numbers.elements(p));
     return bytes;
 }
 
 attile_attention_problem AttentionWidened::plan_for(const attile_attention_problem &problem) const {
     attile_attention_problem p = problem;
     for (const Numbers &numbers : kAll)
-        if (is_narrow(p.*numbers.operand)) stand_in(numbers, dtype, nullptr, p);
+        if (attention_is_narrow(p.*numbers.operand)) stand_in(numbers, dtype, nullptr, p);
     return p;
 }
 
 int32_t AttentionWidened::make(Device &device, attile_attention_problem &p, Workspace &workspace, Stream stream) const {
     for (const Numbers &numbers : kAll) {
         const attile_operand &x = p.*numbers.operand;
-        if (!is_narrow(x)) continue;
+        if (!attention_is_narrow(x)) continue;
         WidenParams params = {};
         params.from = attention_operand(x, numbers.cols(p));
         params.scales = attention_scales(p, p.*numbers.scale, p.*numbers.group);

@@ -36,10 +36,8 @@ Declined refused(const attile_attention_problem &p) {
     if (p.heads_kv < 1 || p.len_q * (p.heads_q / p.heads_kv) <= kFewRows) return why("so few rows are streamed faster");
     if (p.head_dim % 2 != 0) return why("head_dim is odd");
     if (p.batch * p.heads_kv > kMostGridZ) return why("more heads than are transposed at once");
-    const auto unreached = [&](const char *name, const attile_operand &x, int64_t columns) {
-        return attention_unreached(name, x, columns);
-    };
-    for (const Declined &declined : {unreached("q", p.q, p.head_dim), unreached("k", p.k, p.head_dim), unreached("v", p.v, p.head_dim_v)})
+    for (const Declined &declined : {attention_unreached("q", p.q, p.head_dim), attention_unreached("k", p.k, p.head_dim),
+                                     attention_unreached("v", p.v, p.head_dim_v)})
         if (declined.text[0] != '\0') return declined;
     if (p.head_dim_v % kTransposedStep != 0) return why("head_dim_v is not a multiple of 16");
     return {};
