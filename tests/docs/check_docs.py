@@ -49,6 +49,13 @@ for page in guides + readmes:
         elif anchor and target.suffix == ".md" and f"<!-- {anchor} -->" not in target.read_text(encoding="utf-8"):
             faults.append(f"{page.relative_to(root)}: {target.name} has no anchor <!-- {anchor} -->")
 
+labels = {}
+for guide in guides:  # the site has one space of section labels for all pages
+    for label in re.findall(r"^#+ .* <!-- ([A-Za-z0-9_-]+) -->$", guide.read_text(encoding="utf-8"), re.M):
+        if label in labels:
+            faults.append(f"{guide.relative_to(root)}: {labels[label]} has a section labelled {label} too")
+        labels[label] = guide.relative_to(root)
+
 for picture in (root / "docs").rglob("*.svg"):
     drawn = picture.read_text(encoding="utf-8")
     if "Matplotlib" not in drawn and not re.search(r'<svg [^>]*color-scheme: light dark', drawn):  # Matplotlib's have a background of their own
