@@ -79,16 +79,16 @@ int32_t check_layout(const Call &call, const attile_attention_args &args) {
 }
 
 // The scales of q, k or v by themselves.
-int32_t check_number_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &numbers, AttentionPass pass,
-                           View *view) {
+int32_t check_number_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &numbers, DtypeSet scaled,
+                           AttentionPass pass, View *view) {
     if (is_absent(tensor)) return ATTILE_OK;
     if (pass == AttentionPass::kBackward) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s%s is given; expected it absent, since gradients are of one type without scales",
                     call.operation, call.prefix, name);
     }
-    if ((dtype_bit(numbers.dtype()) & kNarrow) == 0) {
+    if ((dtype_bit(numbers.dtype()) & scaled) == 0) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s%s is given, but %s.dtype is %s; expected %s", call.operation, call.prefix, name,
-                    numbers.name.text, DtypeText(numbers.dtype()).text, DtypeSetText(kNarrow).text);
+                    numbers.name.text, DtypeText(numbers.dtype()).text, DtypeSetText(scaled).text);
     }
     return check_tensor(call, name, tensor, {kF32, 1, 4}, view);
 }
@@ -102,9 +102,11 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     const DtypeSet statistic = type == kF64 ? kF64 : kF32;                            // of lse
     const DtypeSet parameter = type == kF64 ? wide : kF32;                            // of slopes and sinks
     const bool of_several_types = type != kF64 && writes;                             // Gradients are of one type.
-    const DtypeSet cached = of_several_types ? kF32 | kF16 | kBf16 | kNarrow : type;
+    const DtypeSet cached = of_several_types ? kF32 | kF16 | kBf16 | kNarrow | kFourBits : type;
     ATTILE_TRY(check_tensor(call, "k", args.k, {cached, 4, 4}, &views->k));
     ATTILE_TRY(check_tensor(call, "v", args.v, {cached, 4, 4}, &views->v));
+    ATTILE_TRY(check_last_axis(call, views->k));
+    ATTILE_TRY(check_last_axis(call, views->v));
     ATTILE_TRY(check_tensor(call, "o", args.o, {wide, 4, 4, writes}, &views->o));
     if (writes) {
         ATTILE_TRY(check_optional(call, "lse", args.lse, {statistic, 3, 3, true}, &views->lse));
@@ -123,9 +125,9 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     ATTILE_TRY(check_optional(call, "causal_offset", args.causal_offset, {kI32, 1, 1}, &views->causal_offset));
     ATTILE_TRY(check_optional(call, "block_mask", args.block_mask, {kU8 | kBool, 1, 4}, &views->block_mask));
     ATTILE_TRY(check_optional(call, "tree_mask", args.tree_mask, {kU8 | kBool, 1, 4}, &views->tree_mask));
-    ATTILE_TRY(check_number_scale(call, "q_scale", args.q_scale, views->q, pass, &views->q_scale));
-    ATTILE_TRY(check_number_scale(call, "k_scale", args.k_scale, views->k, pass, &views->k_scale));
-    return check_number_scale(call, "v_scale", args.v_scale, views->v, pass, &views->v_scale);
+    ATTILE_TRY(check_number_scale(call, "q_scale", args.q_scale, views->q, kNarrow, pass, &views->q_scale));
+    ATTILE_TRY(check_number_scale(call, "k_scale", args.k_scale, views->k, kNarrow | kFourBits, pass, &views->k_scale));
+    return check_number_scale(call, "v_scale", args.v_scale, views->v, kNarrow | kFourBits, pass, &views->v_scale);
 }
 
 // Batch and lengths from the shapes that define them.

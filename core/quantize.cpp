@@ -63,14 +63,6 @@ int32_t check_zero(const Call &call, const attile_tensor &tensor, bool given, Op
     return ATTILE_OK;
 }
 
-// Two neighbours that share a byte are made together.
-int32_t check_last_axis(const Call &call, const View &q) {
-    const int32_t last = q.rank() - 1;
-    if (!is_four_bits(q.dtype()) || q.empty || (q.shape(last) > 1 && q.tensor->stride[last] == 1)) return ATTILE_OK;
-    return fail(ATTILE_ERROR_INVALID_STRIDE, "%s: q.stride[%d] is %lld; expected 1 along the last axis, as q.dtype is %s", call.operation,
-                last, static_cast<long long>(q.tensor->stride[last]), DtypeText(q.dtype()).text);
-}
-
 // What is left once the tensors have been checked by themselves.
 int32_t normalise(const Call &call, const Operands &operands, int32_t hadamard, attile_quantize_problem *problem, bool *nothing_to_do) {
     const View &x = operands.x, &q = operands.q, &scale = operands.scale, &zero = operands.zero;

@@ -63,6 +63,14 @@ int32_t check_scale(const Call &call, const char *name, const attile_tensor &ten
     return check_tensor(call, name, tensor, {kF32, 2, rank}, view);
 }
 
+int32_t check_last_axis(const Call &call, const View &numbers) {
+    const int32_t last = numbers.rank() - 1;
+    if (!is_four_bits(numbers.dtype()) || numbers.empty || (numbers.shape(last) > 1 && numbers.tensor->stride[last] == 1)) return ATTILE_OK;
+    const char *const name = numbers.name.text;
+    return fail(ATTILE_ERROR_INVALID_STRIDE, "%s: %s.stride[%d] is %lld; expected 1 along the last axis, as %s.dtype is %s", call.operation,
+                name, last, static_cast<long long>(numbers.tensor->stride[last]), name, DtypeText(numbers.dtype()).text);
+}
+
 int32_t check_four_bits(const Call &call, const attile_tensor &b_zero, const View &b, const View &scale, View *zero) {
     if (is_four_bits(b.dtype()) && !b.empty) {
         for (int32_t i = 0; i < b.rank() - 2; ++i) {

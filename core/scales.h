@@ -25,6 +25,9 @@ int32_t check_integer_sums(const Call &call, const attile_gemm_args &args);
 // The scales of `operand` by themselves; absent ones pass.
 int32_t check_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &operand, int32_t rank, View *view);
 
+// Two neighbours along the last axis share a byte, if the numbers are of 4 bits.
+int32_t check_last_axis(const Call &call, const View &numbers);
+
 // What b must be if it is of 4 bits, and b_zero, of the shape of the scales.
 int32_t check_four_bits(const Call &call, const attile_tensor &b_zero, const View &b, const View &scale, View *zero);
 

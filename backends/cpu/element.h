@@ -165,7 +165,7 @@ inline auto with_narrow_storage(int32_t dtype, Fn &&fn) {
     return fn(E5m2{});
 }
 
-// The same for keys and values of attention.
+// The same for rows of attention.
 template <class T, class Fn>
 inline auto with_cache_storage(int32_t dtype, Fn &&fn) {
     if constexpr (std::is_same_v<T, float>) {
@@ -177,6 +177,14 @@ inline auto with_cache_storage(int32_t dtype, Fn &&fn) {
 template <class Fn>
 inline auto with_four_bits(int32_t dtype, Fn &&fn) {
     return dtype == ATTILE_I4 ? fn(Int4{}) : fn(Uint4{});
+}
+// The same for its keys and values.
+template <class T, class Fn>
+inline auto with_key_storage(int32_t dtype, Fn &&fn) {
+    if constexpr (std::is_same_v<T, float>) {
+        if (is_four_bits(dtype)) return with_four_bits(dtype, fn);
+    }
+    return with_cache_storage<T>(dtype, fn);
 }
 template <class Fn>
 inline auto with_scaled_storage(int32_t dtype, Fn &&fn) {

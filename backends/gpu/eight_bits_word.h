@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four numbers of 8 bits that lie in a word, as floats: in fewer instructions than one by one, and none of them waits for a table.
+// Four numbers of 8 bits that lie in a word, or of 4 bits in its lower half, as floats: in fewer instructions than one by one, and none of
+// them waits for a table.
 #pragma once
 
-#include "eight_bits.h"
+#include "narrow.h"
 
 namespace attile::gpu {
 
@@ -15,6 +16,7 @@ namespace attile::gpu {
 // widen_word() leaves numbers divided by this power of two: what they are multiplied with makes up for it, once and not for each.
 ATTILE_LANE_FN float word_unit(I8) { return 1; }
 ATTILE_LANE_FN float word_unit(E5M2) { return 1; }
+ATTILE_LANE_FN float word_unit(I4) { return 1; }
 ATTILE_LANE_FN float word_unit(E4M3) {
 #if defined(ATTILE_GPU_WIDENS_E4M3)
     return 1;
@@ -41,6 +43,11 @@ ATTILE_LANE_FN void widen_word(I8, uint32_t word, float (&to)[4]) {
         to[e] = static_cast<float>(from_zero >> 8 * e & 0xffu) - 128;
 #endif
     }
+}
+ATTILE_LANE_FN void widen_word(I4, uint32_t word, float (&to)[4]) {
+    const uint32_t from_zero = word ^ 0x8888u;  // 0 to 15, as the lowest bits of 2^23
+#pragma unroll
+    for (int e = 0; e < 4; ++e) to[e] = __uint_as_float((from_zero >> 4 * e & 15u) | 0x4b000000u) - (0x1p23f + 8);
 }
 ATTILE_LANE_FN void widen_word(E5M2, uint32_t word, float (&to)[4]) {
     widen_halves(word << 8 & 0xff00ff00u, to[0], to[2]);

@@ -7,6 +7,15 @@
 
 namespace attile::gpu {
 
+// Two numbers, the first in the lower half.
+struct I4 {
+    uint8_t pair;
+};
+template <class T>
+inline constexpr int kBitsOf = 8 * sizeof(T);
+template <>
+inline constexpr int kBitsOf<I4> = 4;
+
 // The lower four bits of a word, in two's complement, and as they are.
 ATTILE_LANE_FN float from_i4(uint32_t bits) { return static_cast<float>(static_cast<int32_t>((bits & 15u) ^ 8u) - 8); }
 ATTILE_LANE_FN float from_u4(uint32_t bits) { return static_cast<float>(bits & 15u); }

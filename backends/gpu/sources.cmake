@@ -48,6 +48,7 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/decode_e4m3.cu
   attention/simt/decode_f16.cu
   attention/simt/decode_f32.cu
+  attention/simt/decode_i4.cu
   attention/simt/decode_i8.cu
   attention_backward/plan.cpp
   attention_backward/run.cpp

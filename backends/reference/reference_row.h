@@ -37,12 +37,13 @@ inline constexpr std::int64_t kPiece = 64;
 /// `count` elements from `first` on, at most kPiece: where they are if they are doubles side by side, else in `space`.
 inline const double *piece_of(const Row &row, std::int64_t first, std::int64_t count, double *space) {
     const std::int64_t start = row.start + first * row.stride;
-    const auto converted = [&](const auto *data, auto decode) -> const double * {
-        for (std::int64_t i = 0; i < count; ++i) space[i] = decode(data[start + i * row.stride]);
+    const auto made = [&](auto number) -> const double * {
+        for (std::int64_t i = 0; i < count; ++i) space[i] = number(start + i * row.stride);
         for (std::int64_t i = 0; row.scale != nullptr && i < count; ++i)
             space[i] *= static_cast<double>(row.scale[(first + i) / row.group * row.scale_stride]);
         return space;
     };
+    const auto converted = [&](const auto *data, auto decode) { return made([&](std::int64_t at) { return decode(data[at]); }); };
     switch (row.dtype) {
         case ATTILE_F64:
             if (row.stride == 1) return static_cast<const double *>(row.data) + start;
@@ -53,6 +54,11 @@ inline const double *piece_of(const Row &row, std::int64_t first, std::int64_t c
             return converted(static_cast<const std::uint16_t *>(row.data), decode_f16);
         case ATTILE_I8:
             return converted(static_cast<const std::int8_t *>(row.data), [](std::int8_t x) { return static_cast<double>(x); });
+        case ATTILE_I4:
+        case ATTILE_U4: {
+            const int sign = row.dtype == ATTILE_I4 ? 8 : 0;
+            return made([&](std::int64_t at) { return (four_bits(static_cast<const std::uint8_t *>(row.data), at) ^ sign) - sign; });
+        }
         case ATTILE_F8_E4M3:
             return converted(static_cast<const std::uint8_t *>(row.data), decode_e4m3);
         case ATTILE_F8_E5M2:

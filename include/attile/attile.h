@@ -571,7 +571,7 @@ typedef struct attile_attention_args {
     attile_tensor tree_mask; /**< Optional, ATTILE_BOOL or ATTILE_U8, rank 1..4, [B, Hq, Lq, T], all but T broadcast: of the last T keys,
                                 0 hides one. Since 1.1. */
     attile_tensor k_scale;   /**< Optional, f32, rank 1..4, broadcast to [B, Hkv, Lk, G]; paged: [pages, Hkv, page_size, G]: factors of k's
-                                numbers of 8 bits; absent: 1. Since 1.1. */
+                                numbers of 8 or 4 bits; absent: 1. Since 1.1. */
     attile_tensor v_scale;   /**< Likewise of v's. Since 1.1. */
     attile_tensor q_scale;   /**< Optional, f32, rank 1..4, broadcast to [B, Hq, Lq, G]: factors of q's numbers of 8 bits. Since 1.1. */
 } attile_attention_args;
@@ -605,9 +605,9 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * matter of strides. Any strides, also 0 and negative for inputs. Hq is a multiple of Hkv (grouped and multi-query attention);
  * consecutive query heads share a key head. Dv may differ from D. D and Dv from 1; D = 0 gives scores of 0. q, k, v and o of one type
  * of f32, f64, f16, bf16; o may also be f32. Since 1.1, where q is no f64, k and v may each be of any other of these types but f64, and
- * of i8, f8_e4m3 and f8_e5m2; q too may be of these three, with o of f32, f16 or bf16. lse: f32, of f64 inputs f64. bias: f32, f16 or bf16,
- * of f64 inputs f64 or f32. alibi_slopes and sinks: f32, of f64 inputs f64 or f32. `bias` and `allowed` align their last axis with the
- * keys; a missing axis, extent 1 or stride 0 broadcasts.
+ * of i8, i4, u4, f8_e4m3 and f8_e5m2; q too may be of i8, f8_e4m3 and f8_e5m2, with o of f32, f16 or bf16. lse: f32, of f64 inputs f64.
+ * bias: f32, f16 or bf16, of f64 inputs f64 or f32. alibi_slopes and sinks: f32, of f64 inputs f64 or f32. `bias` and `allowed` align their
+ * last axis with the keys; a missing axis, extent 1 or stride 0 broadcasts.
  *
  * **Packed sequences** give cu_len_q and cu_len_k with q [1, Hq, total_q, D], k [1, Hkv, total_k, D], v, o alike, lse [1, Hq, total_q];
  * B is then the number of sequences, and the axes Lq, Lk of `bias` and `allowed` count within a sequence, up to max_len. key_lengths may
@@ -619,10 +619,11 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * **Paged K/V** give block_table and key_lengths: key j of entry b lies in page block_table[b, j / page_size] at j % page_size, and
  * Lk is max_pages page_size. Entries of the table past a length are not read. Not together with packed keys (cu_len_k); packed queries are.
  *
- * **Numbers of 8 bits** A number k[b,g,j,d] of i8, f8_e4m3 or f8_e5m2 stands for k_scale[b,g,j,d / (D / G)] k[b,g,j,d], v likewise
- * with v_scale and Dv, and q[b,h,i,d] with q_scale. G is 1, D / 32, D / 64 or D / 128 without rest, or D; a missing axis, extent 1 or
- * stride 0 broadcasts: a scale for all numbers, a head [Hkv, 1, 1], a token [B, Hkv, Lk, 1], a group of a token, or a column [Hkv, 1, D].
- * Of packed keys the axis Lk is total_k. Scales of keys that no row sees do not matter.
+ * **Numbers of 8 and 4 bits** A number k[b,g,j,d] of i8, i4, u4, f8_e4m3 or f8_e5m2 stands for k_scale[b,g,j,d / (D / G)] k[b,g,j,d], v
+ * likewise with v_scale and Dv, and q[b,h,i,d] with q_scale. G is 1, D / 32, D / 64 or D / 128 without rest, or D; a missing axis, extent 1
+ * or stride 0 broadcasts: a scale for all numbers, a head [Hkv, 1, 1], a token [B, Hkv, Lk, 1], a group of a token, or a column [Hkv, 1,
+ * D]. Of packed keys the axis Lk is total_k. Scales of keys that no row sees do not matter. Of 4 bits two neighbours along D share a byte:
+ * that axis has stride 1 and an even extent, all other strides are even. u4 has no zero points here.
  *
  * **Fast accumulation** (since 1.1) Where q, k and v are all f8_e4m3, ATTILE_FLAG_FAST_ACCUMULATION permits a backend to sum q.k and o as
  * it does for attile_gemm(), and to round the weights exp(s_j) of o's sum, but not those of Z, to f8_e4m3, as tensor cores for 8-bit floats

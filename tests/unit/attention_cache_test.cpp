@@ -29,7 +29,7 @@ class AttentionCache : public FrontTest {
 
 TEST_F(AttentionCache, TypesThatGoTogether) {
     const int32_t floats[] = {ATTILE_F32, ATTILE_F16, ATTILE_BF16};
-    const int32_t stored[] = {ATTILE_F32, ATTILE_F16, ATTILE_BF16, ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
+    const int32_t stored[] = {ATTILE_F32, ATTILE_F16, ATTILE_BF16, ATTILE_I8, ATTILE_I4, ATTILE_U4, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
     for (const int32_t q : floats)
         for (const int32_t k : stored)
             for (const int32_t v : stored)
@@ -82,6 +82,26 @@ TEST_F(AttentionCache, QueriesOfEightBits) {
     args.o.dtype = args.q.dtype = ATTILE_F16;
     args.q_scale = dense(ATTILE_F32, {1});
     expect_refusal(ATTILE_ERROR_INVALID_VALUE, "attention: q_scale is given, but q.dtype is f16");
+}
+
+TEST_F(AttentionCache, FourBitsLieInPairsAlongARow) {
+    args.k.dtype = args.v.dtype = ATTILE_I4;
+    args.k_scale = dense(ATTILE_F32, {4, 7, 4});
+    run();
+    EXPECT_EQ(problem.k_group, 32);
+    args.k.stride[2] = 129;
+    expect_refusal(ATTILE_ERROR_INVALID_STRIDE, "attention: k.stride[2] is 129; expected an even one, as two of i4 share a byte");
+    args.k.stride[2] = 1;
+    args.k.stride[3] = 8;
+    args.k.shape[2] = args.v.shape[2] = 8;
+    args.k_scale = {};
+    expect_refusal(ATTILE_ERROR_INVALID_STRIDE, "attention: k.stride[3] is 8; expected 1 along the last axis, as k.dtype is i4");
+    args.k = dense(ATTILE_I8, {2, 4, 7, 128});
+    args.v = dense(ATTILE_U4, {2, 4, 7, 95});
+    args.o = dense(ATTILE_F16, {2, 8, 3, 95});
+    expect_refusal(ATTILE_ERROR_INVALID_SHAPE, "attention: v.shape[3] is 95; expected an even extent, as two of u4 share a byte");
+    args.q.dtype = ATTILE_I4;
+    expect_refusal(ATTILE_ERROR_INVALID_DTYPE, "attention: q.dtype is i4");
 }
 
 TEST_F(AttentionCache, FastAccumulationIsForTheForwardCall) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries, keys and values of an attention case, those of 8 bits with their scales.
+// Queries, keys and values of an attention case, those of 8 and 4 bits with their scales.
 #include <cstddef>
 #include <limits>
 
@@ -9,10 +9,18 @@
 
 namespace attile::test {
 
+namespace {
+
+// A scale that makes numbers of a type some units.
+double unit_of(std::int32_t dtype) { return dtype == ATTILE_I8 ? 1.0 / 40 : is_four_bits(dtype) ? 1.0 / 4 : 1; }
+bool is_integer(std::int32_t dtype) { return is_quantised(dtype) && !is_float8(dtype); }
+
+}  // namespace
+
 std::vector<std::int64_t> AttentionData::q_shape(std::int64_t dim) const { return {c.packed_q ? 1 : c.batch, c.heads_q, total_q, dim}; }
 
 void AttentionData::draw_values() {
-    const auto factor = [](std::int32_t dtype) { return dtype == ATTILE_I8 ? 40 : 1; };
+    const auto factor = [](std::int32_t dtype) { return is_quantised(dtype) ? 1 / unit_of(dtype) : 1; };
     q = drawn(q_shape(c.head_dim), c.type_of(c.q_storage), factor(c.type_of(c.q_storage)));
     const std::int64_t entries = c.page_size != 0 ? pages : c.packed_k ? 1 : c.batch;
     const auto drawn_as = [&](const CacheStorage &storage, std::int64_t width) {
@@ -27,7 +35,7 @@ void AttentionData::draw_values() {
 }
 
 void AttentionData::spoil_cache() {
-    const auto has_nan = [&](const CacheStorage &storage) { return c.type_of(storage) != ATTILE_I8; };
+    const auto has_nan = [&](const CacheStorage &storage) { return !is_integer(c.type_of(storage)); };
     if (has_nan(c.k_storage)) k(0, 0, total_k / 2, c.head_dim - 1) = std::numeric_limits<double>::quiet_NaN();
     if (has_nan(c.v_storage)) v(v.shape[0] - 1, c.heads_kv - 1, total_k / 3, c.head_dim_v / 2) = std::numeric_limits<double>::quiet_NaN();
 }
@@ -41,7 +49,7 @@ void AttentionData::draw_scale(const CacheStorage &storage, const Values &number
     shape[3] = storage.group == 0 ? 1 : shape[3] / storage.group;
     *scale = Values(shape);
     if (!with_contents_) return;
-    const double typical = storage.dtype == ATTILE_I8 ? 1.0 / 40 : 1;
+    const double typical = unit_of(storage.dtype);
     for (double &x : scale->at) x = round_to(ATTILE_F32, typical * (0.3 + 1.4 * random_->uniform()) * (random_->chance(0.2) ? -1 : 1));
 }
 
@@ -67,7 +75,7 @@ void AttentionData::scale_numbers(const CacheStorage &storage, const Values &use
     };
     for (std::size_t at = 0; at < values->at.size(); ++at) {
         if (used.at[at] == 0) {
-            numbers->at[at] = storage.dtype == ATTILE_I8 ? 127 : std::numeric_limits<double>::quiet_NaN();
+            numbers->at[at] = is_integer(storage.dtype) ? integer_range(storage.dtype).largest : std::numeric_limits<double>::quiet_NaN();
             continue;
         }
         if (!storage.scaled) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of attention whose keys and values are of 8 bits, or of other types than q.
+// Cases of attention whose keys and values are of 8 or 4 bits, or of other types than q.
 #include "cases_attention_list.h"
 #include "cases_quantised.h"
 #include "test_element.h"
@@ -19,6 +19,8 @@ constexpr Types kTypes[] = {
     {ATTILE_F16, ATTILE_F8_E4M3, ATTILE_F8_E4M3, ATTILE_F32}, {ATTILE_F32, ATTILE_F8_E5M2, ATTILE_I8, ATTILE_F16},
     {ATTILE_BF16, ATTILE_F8_E4M3, ATTILE_BF16, ATTILE_F16},   {ATTILE_F32, ATTILE_F16, ATTILE_F16, ATTILE_F16},
     {ATTILE_F32, ATTILE_BF16, ATTILE_F16, ATTILE_BF16},       {ATTILE_BF16, ATTILE_F32, ATTILE_BF16, ATTILE_F32},
+    {ATTILE_F32, ATTILE_I4, ATTILE_I4, ATTILE_F32},           {ATTILE_BF16, ATTILE_I4, ATTILE_I4, ATTILE_F32},
+    {ATTILE_F16, ATTILE_U4, ATTILE_U4, ATTILE_F16},           {ATTILE_F32, ATTILE_U4, ATTILE_I8, ATTILE_F32},
 };
 
 std::string name_of(const Types &types) {
@@ -34,7 +36,22 @@ void set_types(C &c, const Types &types) {
     c.v_storage.dtype = types.v == types.q ? 0 : types.v;
 }
 
-// To what is of 8 bits.
+// Numbers of 4 bits lie in pairs along a row.
+void pair_up(const CacheStorage &storage, std::int64_t *width, Layout *layout) {
+    if (!is_four_bits(storage.dtype)) return;
+    *width += *width % 2;
+    if (layout->order == Order::kFortran) layout->order = Order::kHeadsInside;
+    layout->pad += layout->pad % 2;
+    layout->offset += layout->offset % 2;
+    layout->step = 1;
+    layout->reversed &= 7;
+}
+void pair_up(C &c) {
+    pair_up(c.k_storage, &c.head_dim, &c.k_layout);
+    pair_up(c.v_storage, &c.head_dim_v, &c.v_layout);
+}
+
+// To what is of 8 or 4 bits.
 void give_scales(C &c, std::int64_t group, std::uint8_t axes) {
     for (CacheStorage *storage : {&c.k_storage, &c.v_storage}) {
         storage->scaled = is_quantised(storage->dtype);
@@ -49,6 +66,7 @@ class Adder {
     // Scales: one for a token of a head unless said otherwise.
     void operator()(const std::string &name, C c, std::int64_t group = 0, std::uint8_t axes = 7) const {
         set_types(c, types_);
+        pair_up(c);
         give_scales(c, group, axes);
         list_.push_back({"attention.cache_" + name + "." + name_of(types_), c});
     }
@@ -262,7 +280,9 @@ CaseOption cache_of(const char *name) {
                 auto &a = std::get<C>(c.problem);
                 if (a.dtype == ATTILE_F64 || a.dtype == kType || a.k_layout.broadcast != 0 || a.v_layout.broadcast != 0) return false;
                 if (a.pattern == AttentionPattern::kInfiniteKeys) return false;  // Not every type has infinities.
+                if (is_four_bits(kType) && (a.pattern != AttentionPattern::kNormal || a.head_dim % 2 + a.head_dim_v % 2 != 0)) return false;
                 a.k_storage = a.v_storage = {.dtype = kType, .scaled = is_quantised(kType)};
+                pair_up(a);
                 return true;
             }};
 }
@@ -271,10 +291,8 @@ CaseOption cache_of(const char *name) {
 
 std::vector<CaseOption> cached_options() {
     return {
-        cache_of<ATTILE_I8>("cache_i8"),
-        cache_of<ATTILE_F8_E4M3>("cache_e4m3"),
-        cache_of<ATTILE_BF16>("cache_bf16"),
-        cache_of<ATTILE_F32>("cache_f32"),
+        cache_of<ATTILE_I8>("cache_i8"),     cache_of<ATTILE_F8_E4M3>("cache_e4m3"), cache_of<ATTILE_I4>("cache_i4"),
+        cache_of<ATTILE_BF16>("cache_bf16"), cache_of<ATTILE_F32>("cache_f32"),
     };
 }
 
@@ -286,6 +304,7 @@ void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
         add_layouts(add);
         C c = attention_of(5, 400, 128);
         set_types(c, types);
+        pair_up(c);
         list.push_back({"attention.cache_unscaled." + name_of(types), c});
         if (is_float8(types.k)) {
             for (const std::int64_t rows : {1, 5, 9}) {
@@ -312,9 +331,10 @@ void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
 AttentionCase random_cached_attention(std::uint64_t seed) {
     Random random(seed * 8 + 6);
     C c = random_attention(seed * 31 + 11);
-    set_types(c, kTypes[random.between(0, 7)]);
+    set_types(c, kTypes[random.between(0, static_cast<std::int64_t>(std::size(kTypes)) - 1)]);
     c.pattern = AttentionPattern::kNormal;
     for (Layout *layout : {&c.k_layout, &c.v_layout}) layout->broadcast = 0;
+    pair_up(c);
     for (CacheStorage *storage : {&c.k_storage, &c.v_storage}) {
         storage->scaled = is_quantised(storage->dtype) && random.chance(0.8);
         const std::int64_t width = storage == &c.k_storage ? c.head_dim : c.head_dim_v;

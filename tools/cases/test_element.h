@@ -19,8 +19,19 @@ inline bool is_float(std::int32_t dtype) {
 }
 
 inline bool is_float8(std::int32_t dtype) { return dtype == ATTILE_F8_E4M3 || dtype == ATTILE_F8_E5M2; }
+/// Two numbers of such a type share a byte, the first has the lower half.
+inline bool is_four_bits(std::int32_t dtype) { return dtype == ATTILE_I4 || dtype == ATTILE_U4; }
 /// Numbers that scales may belong to.
-inline bool is_quantised(std::int32_t dtype) { return dtype == ATTILE_I8 || is_float8(dtype); }
+inline bool is_quantised(std::int32_t dtype) { return dtype == ATTILE_I8 || is_float8(dtype) || is_four_bits(dtype); }
+/// Of integers that scales may belong to, the least and the largest.
+struct IntegerRange {
+    double least, largest;
+};
+inline IntegerRange integer_range(std::int32_t dtype) {
+    if (dtype == ATTILE_I4) return {-8, 7};
+    if (dtype == ATTILE_U4) return {0, 15};
+    return {-128, 127};
+}
 
 inline const char *dtype_name(std::int32_t dtype) {
     switch (dtype) {
@@ -44,6 +55,10 @@ inline const char *dtype_name(std::int32_t dtype) {
             return "e4m3";
         case ATTILE_F8_E5M2:
             return "e5m2";
+        case ATTILE_I4:
+            return "i4";
+        case ATTILE_U4:
+            return "u4";
         default:
             return "?";
     }
@@ -93,7 +108,10 @@ inline int exponent_of(double x) {
 
 /// Nearest value of a storage type, ties to even; overflow becomes infinity, of 8 bits the largest number. f8_e4m3 has NaN for infinity.
 inline double round_to(std::int32_t dtype, double x) {
-    if (dtype == ATTILE_I8) return std::clamp(std::nearbyint(x), -128.0, 127.0);
+    if (is_quantised(dtype) && !is_float8(dtype)) {
+        const IntegerRange range = integer_range(dtype);
+        return std::clamp(std::nearbyint(x), range.least, range.largest);
+    }
     if (dtype == ATTILE_F8_E4M3 && std::isinf(x)) return std::numeric_limits<double>::quiet_NaN();
     if (dtype == ATTILE_F64 || !std::isfinite(x) || x == 0) return x;
     if (dtype == ATTILE_F32) return static_cast<double>(static_cast<float>(x));

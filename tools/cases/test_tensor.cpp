@@ -146,7 +146,8 @@ void Memory::fetch(std::vector<std::byte> &to) const {
 
 TestTensor::TestTensor(attile_context *context, Placement placement, std::int32_t dtype, const std::vector<std::int64_t> &shape,
                        const Layout &layout, bool is_output)
-    : is_output_(is_output), element_size_(element_bytes(dtype)) {
+    : is_output_(is_output), element_bits_(dtype & 0xff) {
+    if (is_output && is_four_bits(dtype)) throw std::logic_error("outputs of 4 bits are not for this class");
     const int rank = static_cast<int>(shape.size());
     view_.dtype = dtype;
     view_.rank = rank;
@@ -168,8 +169,8 @@ TestTensor::TestTensor(attile_context *context, Placement placement, std::int32_
         innermost = false;
         if (extent == 1 && layout.absurd_unit_stride) view_.stride[*axis] = std::int64_t{1} << 40;
     }
-    origin_ = kFenceBytes + (layout.offset + lowest) * element_size_;
-    const std::int64_t bytes = kFenceBytes + (layout.offset + span) * element_size_ + kFenceBytes;
+    origin_ = kFenceBytes + (layout.offset + lowest) * element_bits_ / 8;
+    const std::int64_t bytes = kFenceBytes + (layout.offset + span) * element_bits_ / 8 + kFenceBytes;
     memory_ = Memory(context, placement, bytes);
     view_.data = memory_.data() + origin_;
     initial_.assign(static_cast<std::size_t>(bytes), kPoison);
@@ -209,25 +210,38 @@ void TestTensor::for_each_run(F f) const {
             for (std::int64_t k = 0; k < extent[2]; ++k)
                 for (std::int64_t l = 0; l < extent[3]; ++l) {
                     const std::int64_t element = i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3];
-                    f(index, static_cast<std::size_t>(origin_ + element * element_size_), static_cast<std::size_t>(length));
+                    f(index, static_cast<std::size_t>(origin_ + element * element_bits_ / 8), static_cast<std::size_t>(length));
                     index += static_cast<std::size_t>(length);
                 }
 }
 
 template <class F>
 void TestTensor::for_each_element(F f) const {
-    const auto size = static_cast<std::size_t>(element_size_);
+    const auto bits = static_cast<std::size_t>(element_bits_);
     for_each_run([&](std::size_t index, std::size_t byte, std::size_t length) {
-        for (std::size_t i = 0; i < length; ++i) f(index + i, byte + i * size);
+        for (std::size_t i = 0; i < length; ++i) f(index + i, byte + i * bits / 8);
     });
 }
 
 void TestTensor::fill(const Values &values) {
+    if (is_four_bits(view_.dtype)) return fill_pairs(values);
     // Of problems that are only asked about all are 0.
     if (std::all_of(values.at.begin(), values.at.end(), [](double value) { return value == 0 && !std::signbit(value); }))
-        for_each_element([&](std::size_t, std::size_t byte) { std::fill_n(&initial_[byte], element_size_, std::byte{0}); });
+        for_each_element([&](std::size_t, std::size_t byte) { std::fill_n(&initial_[byte], element_bits_ / 8, std::byte{0}); });
     else
         for_each_element([&](std::size_t index, std::size_t byte) { encode(view_.dtype, values.at[index], &initial_[byte]); });
+    reset();
+}
+
+// Rows of an even length, side by side in memory.
+void TestTensor::fill_pairs(const Values &values) {
+    for_each_run([&](std::size_t index, std::size_t byte, std::size_t length) {
+        if (length % 2 != 0) throw std::logic_error("numbers of 4 bits that are no pairs");
+        for (std::size_t i = 0; i < length; i += 2) {
+            const auto bits = [&](std::size_t at) { return static_cast<unsigned>(static_cast<int>(values.at[at])) & 15u; };
+            initial_[byte + i / 2] = static_cast<std::byte>(bits(index + i) | bits(index + i + 1) << 4);
+        }
+    });
     reset();
 }
 
@@ -246,7 +260,7 @@ std::string TestTensor::damage() const {
         except_elements = current_;
         for_each_run([&](std::size_t, std::size_t byte, std::size_t length) {
             // Whatever an output's elements hold now is fine.
-            std::copy_n(&initial_[byte], length * static_cast<std::size_t>(element_size_), &except_elements[byte]);
+            std::copy_n(&initial_[byte], length * static_cast<std::size_t>(element_bits_) / 8, &except_elements[byte]);
         });
     }
     const std::vector<std::byte> &allowed = is_output_ ? except_elements : current_;
@@ -267,7 +281,7 @@ std::vector<std::byte> TestTensor::element_bytes_in_order() const {
     std::vector<std::byte> result;
     for_each_run([&](std::size_t, std::size_t byte, std::size_t length) {
         const auto first = current_.begin() + static_cast<std::ptrdiff_t>(byte);
-        result.insert(result.end(), first, first + static_cast<std::ptrdiff_t>(length) * element_size_);
+        result.insert(result.end(), first, first + static_cast<std::ptrdiff_t>(length) * element_bits_ / 8);
     });
     return result;
 }
@@ -276,7 +290,7 @@ std::vector<bool> TestTensor::untouched() const {
     std::vector<bool> result;
     for_each_element([&](std::size_t, std::size_t byte) {
         const auto first = current_.begin() + static_cast<std::ptrdiff_t>(byte);
-        result.push_back(std::all_of(first, first + element_size_, [](std::byte b) { return b == kPoison; }));
+        result.push_back(std::all_of(first, first + element_bits_ / 8, [](std::byte b) { return b == kPoison; }));
     });
     return result;
 }

@@ -103,6 +103,7 @@ class TestTensor {
     TestTensor(attile_context *context, Placement placement, std::int32_t dtype, const std::vector<std::int64_t> &shape,
                const Layout &layout, bool is_output);
     void fill(const Values &values);
+    void fill_pairs(const Values &values);
     /// f(index of an element, its byte, elements that lie side by side from there on), along the last axis.
     template <class F>
     void for_each_run(F f) const;
@@ -112,7 +113,7 @@ class TestTensor {
 
     attile_tensor view_ = {};
     bool is_output_ = false;
-    std::int64_t element_size_ = 0;
+    std::int64_t element_bits_ = 0;
     std::int64_t origin_ = 0;  ///< Byte of the memory at which view_.data points.
     Memory memory_;
     std::vector<std::byte> initial_, current_;

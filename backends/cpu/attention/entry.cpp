@@ -74,7 +74,7 @@ double visible_pairs(const attile_attention_problem &p) {
 }
 
 double attention_bytes(const attile_attention_problem &p) {
-    const auto bytes = [](const attile_operand &x) { return static_cast<double>(x.dtype == 0 ? 0 : dtype_bytes(x.dtype)); };
+    const auto bytes = [](const attile_operand &x) { return static_cast<double>(dtype_bits(x.dtype)) / 8; };
     const double batch = static_cast<double>(p.batch);
     const double rows = static_cast<double>(p.heads_q) * static_cast<double>(p.total_q) * (p.cu_len_q.dtype != 0 ? 1 : batch);
     const double keys = static_cast<double>(p.heads_kv) * static_cast<double>(p.total_k) * (p.cu_len_k.dtype != 0 ? 1 : batch);

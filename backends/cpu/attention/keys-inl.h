@@ -14,6 +14,7 @@
 #include "attention/attention.h"
 #include "attention/tile-inl.h"
 #include "simd-inl.h"
+#include "unpack-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attile::cpu {
@@ -22,7 +23,9 @@ namespace HWY_NAMESPACE {
 
 template <class T, class S>
 HWY_INLINE void copy_row(const S *from, int64_t step, int64_t count, T *to) {
-    if constexpr (std::is_same_v<T, S> && sizeof(S) <= 2) {
+    if constexpr (kIsFourBits<S>) {
+        unpack(from, 0, count, to);  // side by side, as the interface wants them
+    } else if constexpr (std::is_same_v<T, S> && sizeof(S) <= 2) {
         if (step == 1) {
             std::memcpy(to, from, static_cast<size_t>(count) * sizeof(S));
         } else {
@@ -150,8 +153,9 @@ class KeySource {
 
     // Scales are put to numbers that become floats.
     void fill(const attile_operand &x, const attile_operand &scale, int64_t group, int64_t width, S *block) {
-        with_cache_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+        with_key_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
             using From = decltype(s);
+            constexpr int64_t kInElement = kIsFourBits<From> ? 2 : 1;
             if constexpr (sizeof(S) < sizeof(T) && !std::is_same_v<S, From>) return;  // read as what it is
             for (int64_t j = 0; j < count_; ++j) {
                 S *row = block + j * width;
@@ -164,7 +168,8 @@ class KeySource {
                     continue;
                 }
                 if constexpr (sizeof(S) == sizeof(T) || std::is_same_v<S, From>) {
-                    copy_row<S, From>(operand_at<From>(x, at[0], at[1], at[2]), x.stride[3], width, row);
+                    const auto *const from = static_cast<const From *>(x.data) + offset_of(x, at[0], at[1], at[2]) / kInElement;
+                    copy_row<S, From>(from, x.stride[3], width, row);
                 }
                 if constexpr (std::is_same_v<S, float> && sizeof(From) == 1) {
                     if (scale.data != nullptr) scale_row(operand_at<float>(scale, at[0], at[1], at[2]), scale.stride[3], group, width, row);

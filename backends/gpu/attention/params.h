@@ -13,15 +13,16 @@ inline constexpr int64_t kAttentionMaxLength = int64_t{1} << 29;
 // A window that hides nothing: wider than a row, rounded up to a tile, and a shift together.
 inline constexpr int64_t kAttentionOpenWindow = (int64_t{1} << 30) - (int64_t{1} << 20);
 
-enum class AttentionStorage : int32_t { kF32, kF16, kBF16, kF64, kU8, kI8, kE4M3, kE5M2 };
-// Numbers of keys and values that may have scales.
-constexpr bool has_eight_bits(AttentionStorage storage) { return storage >= AttentionStorage::kI8; }
+enum class AttentionStorage : int32_t { kF32, kF16, kBF16, kF64, kU8, kI8, kE4M3, kE5M2, kI4, kU4 };
+// Numbers that may have scales; of keys and values those of 4 bits, two a byte along a row.
+constexpr bool is_quantised(AttentionStorage storage) { return storage >= AttentionStorage::kI8; }
+constexpr bool has_four_bits(AttentionStorage storage) { return storage >= AttentionStorage::kI4; }
 
 struct AttentionOperand {
     const void *data;
     int64_t stride[4];  // In elements; axes as in attile_attention_problem.
     AttentionStorage storage;
-    int32_t vector;     // Rows are contiguous, whole runs of four elements, of 8 bits eight; each starts at a multiple of them.
+    int32_t vector;     // Rows are contiguous, whole runs of four elements, of 8 and 4 bits eight; each starts at a multiple of them.
     int32_t row_bytes;  // stride[2] in bytes, where that fits.
 };
 
@@ -31,7 +32,7 @@ struct AttentionMask {
     int64_t stride[4];
 };
 
-// The factors of K or V of 8 bits, of which `group` neighbours along a row share one.
+// The factors of Q, K or V of 8 bits or fewer, of which `group` neighbours along a row share one.
 struct AttentionScales {
     const float *data;  // Null: all are 1.
     int32_t by_key;     // They differ from key to key, or from page to page.

@@ -202,8 +202,8 @@ double decode_seconds(const DeviceProperties &device, const attile_attention_pro
     double seconds =
         wave_seconds(device, blocks, seen / plan.splits * tile, static_cast<double>(plan.split_tiles) * tile, plan.blocks_per_unit, share);
     if (device.peak_bandwidth > 0) {
-        const double keys = static_cast<double>(p.batch * p.heads_kv * p.len_k), key_bytes = attention_has_eight_bits(p) ? 1.0 : 4.0;
-        const double bytes = keys * key_bytes * static_cast<double>(p.head_dim + p.head_dim_v);
+        const double keys = static_cast<double>(p.batch * p.heads_kv * p.len_k), bits = attention_has_eight_bits(p) ? p.k.dtype & 0xff : 32;
+        const double bytes = keys * bits / 8 * static_cast<double>(p.head_dim + p.head_dim_v);
         seconds = std::max(seconds, bytes / (kDecodeBandwidth * device.peak_bandwidth));
     }
     return seconds + kDecodeEnds * std::ceil(blocks / (units * plan.blocks_per_unit)) + split_seconds(p, plan.splits);
@@ -223,12 +223,12 @@ double tile_seconds(const DeviceProperties &device, const attile_attention_probl
 // Is there a kernel that streams keys and values of these types? It takes q of any. Scales that differ from key to key are shared by the
 // columns of neighbouring lanes (DecodeLoader::kSharing).
 bool has_decode_kernel(const attile_attention_problem &p) {
-    if (p.k.dtype != p.v.dtype) return false;
+    if (p.k.dtype != p.v.dtype || p.k.dtype == ATTILE_F8_E5M2 || p.k.dtype == ATTILE_U4) return false;
     if (!attention_has_eight_bits(p)) return true;
     const auto streams = [&p](const attile_operand &scale, int64_t group, int64_t cols) {
         return !attention_scales_by_key(p, scale) || scale.stride[3] == 0 || group % 32 == 0 || group >= cols;
     };
-    return p.k.dtype != ATTILE_F8_E5M2 && streams(p.k_scale, p.k_group, p.head_dim) && streams(p.v_scale, p.v_group, p.head_dim_v);
+    return streams(p.k_scale, p.k_group, p.head_dim) && streams(p.v_scale, p.v_group, p.head_dim_v);
 }
 
 // The decode kernel of as few columns as do, and of those what leaves the fewest blocks.
@@ -239,6 +239,7 @@ const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem 
     const simt::AttentionDecodeKernels kernels = type == ATTILE_F16       ? simt::attention_decode_f16()
                                                  : type == ATTILE_BF16    ? simt::attention_decode_bf16()
                                                  : type == ATTILE_I8      ? simt::attention_decode_i8()
+                                                 : type == ATTILE_I4      ? simt::attention_decode_i4()
                                                  : type == ATTILE_F8_E4M3 ? simt::attention_decode_e4m3()
                                                                           : simt::attention_decode_f32();
     const simt::AttentionDecodeKernel *chosen = nullptr;

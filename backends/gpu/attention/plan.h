@@ -56,7 +56,7 @@ double attention_softcap(const attile_attention_problem &problem);
 // Is q of 8 bits, k or v of another type than q, or the bias of another than q and f32? Is q of 8 bits? Is k or v?
 bool attention_has_several_types(const attile_attention_problem &problem);
 bool attention_has_narrow_queries(const attile_attention_problem &problem);
-bool attention_is_narrow(const attile_operand &operand);  // Of 8 bits.
+bool attention_is_narrow(const attile_operand &operand);  // Of 8 or 4 bits.
 bool attention_has_eight_bits(const attile_attention_problem &problem);
 
 // Do scores pass through more than a mask? What pages hide is not asked for here.

@@ -13,7 +13,7 @@ bool attention_has_several_types(const attile_attention_problem &p) {
            (is_present(p.bias) && p.bias.dtype != ATTILE_F32 && !is_like_q(p.bias));
 }
 
-bool attention_is_narrow(const attile_operand &x) { return (x.dtype & 0xff) == 8; }
+bool attention_is_narrow(const attile_operand &x) { return (x.dtype & 0xff) <= 8; }
 bool attention_has_narrow_queries(const attile_attention_problem &p) { return attention_is_narrow(p.q); }
 bool attention_has_eight_bits(const attile_attention_problem &p) { return attention_is_narrow(p.k) || attention_is_narrow(p.v); }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr double kLog2E = 1.4426950408889634074;
 constexpr int64_t kFewCombinedRows = 16;  // Of splits, for each multiprocessor: that many blocks of a row it runs at once.
 
-int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
+int64_t bits_of(const attile_operand &x) { return x.dtype & 0xff; }
 
 AttentionStorage storage_of(int32_t dtype) {
     switch (dtype) {
@@ -32,6 +32,10 @@ AttentionStorage storage_of(int32_t dtype) {
             return AttentionStorage::kE4M3;
         case ATTILE_F8_E5M2:
             return AttentionStorage::kE5M2;
+        case ATTILE_I4:
+            return AttentionStorage::kI4;
+        case ATTILE_U4:
+            return AttentionStorage::kU4;
         default:
             return AttentionStorage::kU8;
     }
@@ -45,10 +49,10 @@ AttentionOperand attention_operand(const attile_operand &x, int64_t cols) {
     if (x.dtype == 0) return to;  // As most are, in every call.
     to.data = x.data;
     for (int i = 0; i < 4; ++i) to.stride[i] = x.stride[i];
-    const int64_t run = has_eight_bits(to.storage) ? 8 : 4, run_bytes = run * std::max<int64_t>(bytes_of(x), 1);
+    const int64_t run = is_quantised(to.storage) ? 8 : 4, run_bytes = run * bits_of(x) / 8;
     to.vector = cols % run == 0 && x.stride[3] == 1 && x.stride[0] % run == 0 && x.stride[1] % run == 0 && x.stride[2] % run == 0 &&
                 reinterpret_cast<uintptr_t>(x.data) % static_cast<uintptr_t>(run_bytes) == 0;
-    to.row_bytes = static_cast<int32_t>(x.stride[2] * bytes_of(x));
+    to.row_bytes = static_cast<int32_t>(x.stride[2] * bits_of(x) / 8);
     return to;
 }
 
@@ -61,7 +65,7 @@ AttentionScales attention_scales(const attile_attention_problem &p, const attile
     if (!is_present(scale)) return to;
     to.data = static_cast<const float *>(scale.data);
     to.by_key = attention_scales_by_key(p, scale);
-    to.row_bytes = static_cast<int32_t>(scale.stride[2] * bytes_of(scale));
+    to.row_bytes = static_cast<int32_t>(scale.stride[2] * bits_of(scale) / 8);
     std::copy(scale.stride, scale.stride + 4, to.stride);
     to.group = Divider(group);
     return to;
@@ -208,6 +212,7 @@ int32_t attention_combine(Device &device, const AttentionParams &params, const a
 
 double attention_bytes(const attile_attention_problem &p) {
     const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
+    const auto bytes = [](const attile_operand &x) { return static_cast<double>(bits_of(x)) / 8; };
     const double rows =
         static_cast<double>(p.heads_q) * static_cast<double>(p.total_q) * (is_present(p.cu_len_q) ? 1 : static_cast<double>(p.batch));
     const double keys =
@@ -218,11 +223,9 @@ double attention_bytes(const attile_attention_problem &p) {
         if (x.stride[0] != 0) count *= static_cast<double>(p.batch);
         if (x.stride[1] != 0) count *= static_cast<double>(heads);
         if (x.stride[2] != 0) count *= static_cast<double>(tokens);
-        return count * static_cast<double>(bytes_of(x));
+        return count * bytes(x);
     };
-    return rows *
-               (d * static_cast<double>(bytes_of(p.q)) + dv * static_cast<double>(bytes_of(p.o)) + static_cast<double>(bytes_of(p.lse))) +
-           keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v))) +
+    return rows * (d * bytes(p.q) + dv * bytes(p.o) + bytes(p.lse)) + keys * (d * bytes(p.k) + dv * bytes(p.v)) +
            scales(p.q_scale, p.heads_q, p.total_q, d, p.q_group) + scales(p.k_scale, p.heads_kv, p.total_k, d, p.k_group) +
            scales(p.v_scale, p.heads_kv, p.total_k, dv, p.v_group);
 }

@@ -114,7 +114,7 @@ void StagedProblem<attile_gemm_grouped_problem>::resize(const int64_t count[kSta
 // Dimensions batch entries and key heads. Packed sequences lie one after another in the same axis, where only the lengths, which are data,
 // say how: they are cut by heads alone. Pages belong to no batch entry, so all of a head's pages are sent.
 StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_problem &from)
-    : problem(from), group(from.heads_kv > 0 ? from.heads_q / from.heads_kv : 1) {
+    : problem(from), k_bytes(from.k), v_bytes(from.v), group(from.heads_kv > 0 ? from.heads_q / from.heads_kv : 1) {
     const bool is_packed_q = from.cu_len_q.dtype != 0, is_packed_k = from.cu_len_k.dtype != 0, is_paged = from.block_table.dtype != 0;
     const bool is_packed = is_packed_q || is_packed_k;
     const int32_t entry = is_packed ? -1 : 0;
@@ -130,8 +130,14 @@ StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_pr
     const auto groups = [](int64_t columns, int64_t each) { return Axis{ceil_div(columns, std::max<int64_t>(each, 1))}; };
     call.operands.reserve(23);
     add(call, problem.q, {bq, hq, lq, {from.head_dim}});
-    add(call, problem.k, {bk, hkv, lk, {from.head_dim}});
-    add(call, problem.v, {bk, hkv, lk, {from.head_dim_v}});
+    const auto add_cached = [&](attile_operand &numbers, attile_operand &bytes, int64_t columns) {
+        if (!is_of_four_bits(numbers)) return add(call, numbers, {bk, hkv, lk, {columns}});
+        bytes.dtype = ATTILE_I8;
+        for (int axis = 0; axis < 3; ++axis) bytes.stride[axis] /= 2;
+        add(call, bytes, {bk, hkv, lk, {columns / 2}});
+    };
+    add_cached(problem.k, k_bytes, from.head_dim);
+    add_cached(problem.v, v_bytes, from.head_dim_v);
     add(call, problem.q_scale, {bq, hq, lq, groups(from.head_dim, from.q_group)});
     add(call, problem.k_scale, {bk, hkv, lk, groups(from.head_dim, from.k_group)});
     add(call, problem.v_scale, {bk, hkv, lk, groups(from.head_dim_v, from.v_group)});
@@ -158,6 +164,13 @@ void StagedProblem<attile_attention_problem>::resize(const int64_t count[kStaged
     if (problem.cu_len_q.dtype == 0 && problem.cu_len_k.dtype == 0) problem.batch = count[0];
     problem.heads_kv = count[1];
     problem.heads_q = count[1] * group;
+    const auto follow = [](attile_operand &numbers, const attile_operand &bytes) {
+        if (!is_of_four_bits(numbers)) return;
+        numbers.data = bytes.data;
+        for (int axis = 0; axis < 3; ++axis) numbers.stride[axis] = 2 * bytes.stride[axis];
+    };
+    follow(problem.k, k_bytes);
+    follow(problem.v, v_bytes);
 }
 
 // As forward, whose outputs are inputs here. What is summed over batch entries or heads keeps them together.

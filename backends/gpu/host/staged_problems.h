@@ -44,6 +44,7 @@ struct StagedProblem<attile_attention_problem> {
     StagedProblem &operator=(const StagedProblem &) = delete;
     void resize(const int64_t count[kStagedDims]);
     attile_attention_problem problem;
+    attile_operand k_bytes, v_bytes;  // K and V of 4 bits as bytes, two numbers each along a row; those of the problem follow them.
     StagedCall call;
     int64_t group;  // Query heads a key head has.
 };

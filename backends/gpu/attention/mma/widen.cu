@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of 8 bits, of any strides, times their scales, rewritten as dense rows of f16 or bfloat16: eight of a row a thread at a time,
-// read at once where they lie side by side. Bound: memory, each byte once there and twice back.
+// Numbers of 8 or 4 bits, of any strides, times their scales, rewritten as dense rows of f16 or bfloat16: eight of a row a thread at a
+// time, read at once where they lie side by side. Bound: memory, each byte once there and twice back.
 #include "attention/mma/widened.h"
 #include "attention/scaled.h"
 
@@ -22,6 +22,18 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWidenThreads, 1) attention_widen(const Wid
             // Neighbours of a piece have one scale, unless those of a group are fewer.
             const float scale = load_scale(p.scales, scales, min(col, p.cols - 1));
             Vec<T, kWidenedAtOnce> numbers = {};
+            const auto put = [&](int e, float number) {
+                numbers[e] = from_compute<T>(number * (p.one_scale ? scale : load_scale(p.scales, scales, col + e)));
+            };
+            if (has_four_bits(p.from.storage)) {
+                const uint32_t stored = in_vector ? load_four_bits_run<kWidenedAtOnce>(p.from, at + col) : 0;
+#pragma unroll
+                for (int e = 0; e < kWidenedAtOnce; ++e)
+                    if (col + e < p.cols)
+                        put(e, from_four_bits(p.from.storage, in_vector ? stored >> 4 * e : load_four_bits(p.from, at + col + e)));
+                store_vec(to + int64_t{piece} * kWidenedAtOnce, numbers);
+                continue;
+            }
             with_eight_bits(p.from.storage, [&](auto type) {
                 using From = decltype(type);
                 const From *const x = static_cast<const From *>(p.from.data) + at;
@@ -31,7 +43,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWidenThreads, 1) attention_widen(const Wid
                 for (int e = 0; e < kWidenedAtOnce; ++e) {
                     if (col + e >= p.cols) continue;
                     const From number = in_vector ? stored[e] : load_vec_const<1>(x + (col + e) * p.from.stride[3])[0];
-                    numbers[e] = from_compute<T>(to_compute(number) * (p.one_scale ? scale : load_scale(p.scales, scales, col + e)));
+                    put(e, to_compute(number));
                 }
             });
             store_vec(to + int64_t{piece} * kWidenedAtOnce, numbers);

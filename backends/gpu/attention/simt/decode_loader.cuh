@@ -17,6 +17,7 @@ struct DecodeConfig {
     using Element = T;
     static constexpr int kQuadLanes = kQuadLanesIn, kQuads = kQuadsIn, kRows = kRowsIn, kLoads = kLoadsIn;
     static constexpr bool kHasScales = sizeof(T) == 1;  // And q is of another type.
+    static constexpr int kBits = kBitsOf<T>;
     static constexpr int kRun = kHasScales ? 8 : 4, kRuns = kQuads * 4 / kRun;
     static constexpr int kThreads = 256, kGroups = kThreads / kLanes;
     // Two blocks leave 128 registers a thread, which has to do without a spill.
@@ -36,23 +37,28 @@ struct DecodeConfig {
     static_assert((kScores & (kScores - 1)) == 0 && kScores >= 4, "scores are summed by halves and read as vectors");
 };
 
-// A run of a lane as it is kept: quads of 8 bits as words, since compilers give each byte of a vector a register.
+// A run of a lane as it is kept: numbers of 8 and 4 bits as words, since compilers give each byte of a vector a register.
 template <class C>
-using DecodeRun =
-    std::conditional_t<C::kHasScales, Vec<uint32_t, C::kHasScales ? C::kRun / 4 : 1>, Vec<typename C::Element, C::kHasScales ? 1 : 4>>;
+inline constexpr int kWordsOfRun = C::kHasScales ? C::kRun *C::kBits / 32 : 1;
+template <class C>
+using DecodeRun = std::conditional_t<C::kHasScales, Vec<uint32_t, kWordsOfRun<C>>, Vec<typename C::Element, C::kHasScales ? 1 : 4>>;
 // Of a row of K or V from column `col` on; what is at `cols` and beyond is zero, as in load_stored().
 template <class C>
 ATTILE_LANE_FN DecodeRun<C> load_run(const AttentionOperand &x, int64_t row_offset, int col, int cols) {
     using Element = typename C::Element;
     if constexpr (C::kHasScales) {
         DecodeRun<C> run = {};
-        const uint8_t *const from = static_cast<const uint8_t *>(x.data) + row_offset;
+        const uint8_t *const from = static_cast<const uint8_t *>(x.data) + row_offset * C::kBits / 8;
         if (x.vector) {
-            if (col < cols) run = load_vec_const<C::kRun / 4>(reinterpret_cast<const uint32_t *>(from + col));
-        } else {
+            if (col < cols) run = load_vec_const<kWordsOfRun<C>>(reinterpret_cast<const uint32_t *>(from + col * C::kBits / 8));
+        } else if constexpr (C::kBits == 8) {
 #pragma unroll
             for (int e = 0; e < C::kRun; ++e)
                 if (col + e < cols) run[e / 4] |= static_cast<uint32_t>(load_vec_const<1>(from + (col + e) * x.stride[3])[0]) << e % 4 * 8;
+        } else {  // By pairs: `cols` is even.
+#pragma unroll
+            for (int e = 0; e < C::kRun; e += 2)
+                if (col + e < cols) run[e / 8] |= static_cast<uint32_t>(load_vec_const<1>(from + (col + e) / 2)[0]) << e % 8 * 4;
         }
         return run;
     } else {
@@ -69,7 +75,8 @@ ATTILE_LANE_FN void widen(const DecodeRun<C> (&stored)[C::kRuns], DecodeNumbers<
 #pragma unroll
         for (int h = 0; h < C::kQuads; ++h) {
             float four[4];
-            widen_word(typename C::Element(), stored[h * 4 / C::kRun][h * 4 % C::kRun / 4], four);
+            const int bit = h * 4 % C::kRun * C::kBits;
+            widen_word(typename C::Element(), stored[h * 4 / C::kRun][bit / 32] >> bit % 32, four);
 #pragma unroll
             for (int e = 0; e < 4; ++e) to[h * 4 + e] = four[e];
         }
@@ -140,14 +147,14 @@ struct DecodeLoader {
     }
     static ATTILE_LANE_FN Run load_plain_run(const char *from) {
         if constexpr (C::kHasScales)
-            return load_vec_const<C::kRun / 4>(reinterpret_cast<const uint32_t *>(from));
+            return load_vec_const<kWordsOfRun<C>>(reinterpret_cast<const uint32_t *>(from));
         else
             return load_vec_const<C::kRun>(reinterpret_cast<const Element *>(from));
     }
     ATTILE_LANE_FN const char *begin_of(const AttentionOperand &x, int64_t head_offset, int first_key) const {
         const int64_t from =
             at.entry.batch * x.stride[0] + head_offset + (at.entry.first_k + first_key + at.key_col) * x.stride[2] + at.quad_lane * C::kRun;
-        return reinterpret_cast<const char *>(static_cast<const Element *>(x.data) + from);
+        return static_cast<const char *>(x.data) + from * C::kBits / 8;
     }
     // The row of load t, and what it is counted in: the entry, or the page.
     ATTILE_LANE_FN void find_row(int t, int first_key, int64_t &outer, int64_t &row) {
@@ -197,7 +204,7 @@ struct DecodeLoader {
 #pragma unroll
             for (int r = 0; r < C::kRuns; ++r) {
                 Run run = {};
-                if (C::run_col(at.quad_lane, r) < cols) run = load_plain_run(row + r * C::kQuadLanes * C::kRun * sizeof(Element));
+                if (C::run_col(at.quad_lane, r) < cols) run = load_plain_run(row + r * C::kQuadLanes * C::kRun * C::kBits / 8);
                 to[t][r] = run;
             }
         }

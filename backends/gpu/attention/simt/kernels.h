@@ -55,6 +55,7 @@ AttentionDecodeKernels attention_decode_f32();
 AttentionDecodeKernels attention_decode_f16();
 AttentionDecodeKernels attention_decode_bf16();
 AttentionDecodeKernels attention_decode_i8();  // Of q, o and a bias any type.
+AttentionDecodeKernels attention_decode_i4();  // Likewise.
 AttentionDecodeKernels attention_decode_e4m3();
 
 // The kernel that takes anything, slowly. Rows and columns of V of a block; rows of Q in its dynamic shared memory.

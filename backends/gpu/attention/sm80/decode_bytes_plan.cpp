@@ -8,7 +8,7 @@
 namespace attile::gpu::sm80 {
 
 DecodeBytesKernel plan_decode_bytes(const attile_attention_problem &p) {
-    if (p.q.dtype == ATTILE_F32 || p.head_dim != p.head_dim_v) return {};
+    if (p.q.dtype == ATTILE_F32 || p.head_dim != p.head_dim_v || (p.k.dtype != ATTILE_I8 && p.k.dtype != ATTILE_F8_E4M3)) return {};
     const auto scales_of = [&p](const attile_operand &scale, int64_t group) {
         if (!attention_scales_by_key(p, scale)) return KeyScales::kNone;
         return scale.stride[3] == 0 || group >= p.head_dim ? KeyScales::kOne : KeyScales::kGroups;
