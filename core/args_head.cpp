@@ -115,4 +115,6 @@ void attile_quantize_init(attile_quantize_args *args, uint64_t size) { init_stru
 
 void attile_dequantize_init(attile_dequantize_args *args, uint64_t size) { init_struct(args, size); }
 
+void attile_repack_init(attile_repack_args *args, uint64_t size) { init_struct(args, size); }
+
 }  // extern "C"

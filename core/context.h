@@ -32,6 +32,7 @@ struct Interfaces {
     const attile_softmax_interface *softmax;
     const attile_quantize_interface *quantize;
     const attile_gemm_grouped_interface *gemm_grouped;
+    const attile_repack_interface *repack;
 };
 
 struct Backend;

@@ -109,6 +109,7 @@ int32_t copy_tables(Backend *b, std::string *why) {
     copy(ATTILE_INTERFACE_SOFTMAX, "softmax", &b->softmax, &to->softmax);
     copy(ATTILE_INTERFACE_QUANTIZE, "quantize", &b->quantize, &to->quantize);
     copy(ATTILE_INTERFACE_GEMM_GROUPED, "gemm grouped", &b->gemm_grouped, &to->gemm_grouped);
+    copy(ATTILE_INTERFACE_REPACK, "repack", &b->repack, &to->repack);
     if (status == ATTILE_OK && (to->device == nullptr || to->memory == nullptr)) {
         return refuse(ATTILE_ERROR_BACKEND_CONTRACT, why, "it lacks the device or the memory interface, which are required");
     }

@@ -32,6 +32,7 @@ struct Backend {
     attile_softmax_interface softmax;
     attile_quantize_interface quantize;
     attile_gemm_grouped_interface gemm_grouped;
+    attile_repack_interface repack;
 
     Backend *next = nullptr;  // of the registry's list
 };

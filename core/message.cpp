@@ -10,7 +10,7 @@ namespace {
 constexpr struct {
     DtypeSet bit;
     const char *name;
-} kDtypes[] = {{kF32, "f32"},   {kF64, "f64"}, {kF16, "f16"},      {kBf16, "bf16"},    {kI32, "i32"}, {kU8, "u8"},
+} kDtypes[] = {{kF32, "f32"},   {kF64, "f64"}, {kF16, "f16"},      {kBf16, "bf16"},    {kI32, "i32"}, {kI64, "i64"}, {kU8, "u8"},
                {kBool, "bool"}, {kI8, "i8"},   {kE4m3, "f8_e4m3"}, {kE5m2, "f8_e5m2"}, {kI4, "i4"},   {kU4, "u4"}};
 
 // Bytes of the character that begins at `text`, 0 if none to be shown does.

@@ -32,7 +32,7 @@ struct NameText {
 // A set of data types, one bit each.
 using DtypeSet = uint32_t;
 inline constexpr DtypeSet kNoDtype = 0, kF32 = 1, kF64 = 2, kF16 = 4, kBf16 = 8, kI32 = 16, kU8 = 32, kBool = 64;
-inline constexpr DtypeSet kI8 = 128, kE4m3 = 256, kE5m2 = 512, kI4 = 1024, kU4 = 2048;
+inline constexpr DtypeSet kI8 = 128, kE4m3 = 256, kE5m2 = 512, kI4 = 1024, kU4 = 2048, kI64 = 4096;
 inline constexpr DtypeSet kFloats = kF32 | kF64 | kF16 | kBf16, kFloats8 = kE4m3 | kE5m2, kFourBits = kI4 | kU4;
 inline constexpr DtypeSet kNarrow = kI8 | kFloats8;
 
@@ -49,6 +49,8 @@ constexpr DtypeSet dtype_bit(int32_t dtype) {
             return kBf16;
         case ATTILE_I32:
             return kI32;
+        case ATTILE_I64:
+            return kI64;
         case ATTILE_U8:
             return kU8;
         case ATTILE_BOOL:

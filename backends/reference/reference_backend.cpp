@@ -50,6 +50,8 @@ const void *query_interface(std::uint32_t id, std::uint32_t version) {
             return &softmax_interface;
         case ATTILE_INTERFACE_QUANTIZE:
             return &quantize_interface;
+        case ATTILE_INTERFACE_REPACK:
+            return &repack_interface;
         case ATTILE_INTERFACE_GEMM_GROUPED:
             return &gemm_grouped_interface;
         default:

@@ -23,6 +23,7 @@ extern const attile_attention_merge_backward_interface attention_merge_backward_
 extern const attile_reduce_interface reduce_interface;
 extern const attile_softmax_interface softmax_interface;
 extern const attile_quantize_interface quantize_interface;
+extern const attile_repack_interface repack_interface;
 
 /// Leaves the sentence with the core and hands the code through.
 std::int32_t fail(std::int32_t code, const char *text);

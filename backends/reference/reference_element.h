@@ -147,8 +147,24 @@ inline void store(const attile_operand &x, double value, std::int64_t i0, std::i
     }
 }
 
+/// Of i8, i4 or u4, at an offset.
+inline void store_integer(const attile_operand &x, int number, std::int64_t at) {
+    if (x.dtype == ATTILE_I8) {
+        static_cast<std::int8_t *>(x.data)[at] = static_cast<std::int8_t>(number);
+        return;
+    }
+    std::uint8_t &pair = static_cast<std::uint8_t *>(x.data)[at >> 1];
+    const int shift = static_cast<int>(at & 1) * 4;
+    pair = static_cast<std::uint8_t>((pair & 0xf0 >> shift) | (number & 15) << shift);
+}
+
 inline std::int64_t load_i32(const attile_operand &x, std::int64_t i0, std::int64_t i1 = 0) {
     return static_cast<const std::int32_t *>(x.data)[offset_of(x, i0, i1)];
+}
+
+/// Of i32 or i64.
+inline std::int64_t load_integer(const attile_operand &x, std::int64_t i0, std::int64_t i1 = 0) {
+    return x.dtype == ATTILE_I64 ? static_cast<const std::int64_t *>(x.data)[offset_of(x, i0, i1)] : load_i32(x, i0, i1);
 }
 
 inline bool load_byte(const attile_operand &x, std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {

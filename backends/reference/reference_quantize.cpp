@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantisation and back. Every step is a defined operation of float32: other backends give these bits.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -27,6 +28,8 @@ float largest_number(std::int32_t dtype) {
     }
 }
 
+bool is_float(std::int32_t dtype) { return dtype == ATTILE_F32 || dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
+
 // A scale or a zero point.
 float *of_block(const attile_quantize_problem *p, const attile_operand &tensor, const Index &at, std::int64_t run) {
     return static_cast<float *>(tensor.data) +
@@ -52,19 +55,55 @@ void rotate(float *x, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) x[i] *= factor;
 }
 
-// Calls visit(at, values, count) with the numbers that are rotated together, or with each alone, loaded by `load_one`.
+// The key that row `row` of entry `batch` is; without lengths they are counted from 0.
+std::int64_t key_of(const attile_quantize_problem *p, std::int64_t batch, std::int64_t row) {
+    return present(p->key_lengths) ? load_i32(p->key_lengths, batch) - p->shape[2] + row : row;
+}
+
+// Where a row of x goes in q, scale and zero; false: nowhere.
+bool find_place(const attile_quantize_problem *p, const Index &at, Index &to) {
+    std::copy(at, at + 4, to);
+    if (p->append == 0) return true;
+    const std::int64_t key = key_of(p, at[0], at[2]);
+    if (key < 0 || key >= p->len_k) return false;
+    to[2] = key;
+    if (p->page_size == 0) return true;
+    to[0] = load_i32(p->block_table, at[0], key / p->page_size);
+    to[2] = key % p->page_size;
+    return to[0] >= 0 && to[0] < p->pages;
+}
+
+// A number of x, of a pair that is rotated the rotated one: two products, each rounded, and their sum.
+float load_rotated(const attile_quantize_problem *p, const Index &at, std::int64_t run) {
+    const std::int64_t column = at[3] + run, pairs = p->rope_pairs;
+    const auto x = [&](std::int64_t i) { return static_cast<float>(load(p->x, at[0], at[1], at[2], i)); };
+    if (p->rope_positions == 0 || column >= 2 * pairs) return x(column);
+    const bool halves = p->rope_layout == ATTILE_ROPE_HALVES;
+    const std::int64_t first = halves ? column % pairs : column / 2 * 2, second = halves ? first + pairs : first + 1;
+    const std::int64_t pair = halves ? first : first / 2;
+    const std::int64_t asked = present(p->positions) ? load_integer(p->positions, at[0], at[2]) : key_of(p, at[0], at[2]);
+    const std::int64_t position = std::clamp<std::int64_t>(asked, 0, p->rope_positions - 1);
+    const float cosine = static_cast<float>(load(p->rope_cos, position, pair));
+    const float sine = static_cast<float>(load(p->rope_sin, position, pair));
+    const float along = x(column) * cosine, across = x(column == first ? second : first) * sine;
+    return column == first ? along - across : along + across;
+}
+
+// Calls visit(to, values, count) with the numbers that are rotated together, or with each alone, loaded by `load_one`, and where they go in
+// q; not with those that go nowhere.
 template <class Load, class Visit>
 void for_runs(const attile_quantize_problem *p, Load &&load_one, Visit &&visit) {
     const std::int64_t count = p->hadamard != 0 ? p->hadamard : 1;
     float values[kMostRotated];
-    Index at;
+    Index at, to;
     for (at[0] = 0; at[0] < p->shape[0]; ++at[0])
         for (at[1] = 0; at[1] < p->shape[1]; ++at[1])
             for (at[2] = 0; at[2] < p->shape[2]; ++at[2])
                 for (at[3] = 0; at[3] < p->shape[3]; at[3] += count) {
+                    if (!find_place(p, at, to)) continue;
                     for (std::int64_t r = 0; r < count; ++r) values[r] = load_one(at, r);
                     if (count > 1) rotate(values, count);
-                    visit(at, values, count);
+                    visit(to, values, count);
                 }
 }
 
@@ -75,25 +114,18 @@ int round_to_integer(double x) {
     return rest > 0.5 || (rest == 0.5 && below % 2 != 0) ? below + 1 : below;
 }
 
-void store_four_bits(const attile_operand &q, int number, std::int64_t to) {
-    std::uint8_t &pair = static_cast<std::uint8_t *>(q.data)[to >> 1];
-    const int shift = static_cast<int>(to & 1) * 4;
-    pair = static_cast<std::uint8_t>((pair & 0xf0 >> shift) | (number & 15) << shift);
-}
-
 void store_number(const attile_operand &q, float x, float scale, float zero, const Index &at, std::int64_t run) {
     const std::int64_t to = offset_of(q, at[0], at[1], at[2], at[3] + run);
+    if (is_float(q.dtype)) return store(q, static_cast<double>(x), at[0], at[1], at[2], at[3] + run);
     const float most = largest_number(q.dtype), least = q.dtype == ATTILE_U4 ? 0 : -most;
     const float ratio = q.dtype == ATTILE_U4 ? x / scale + zero : x / scale;
     const double number = scale == 0 ? 0.0 : static_cast<double>(ratio > most ? most : ratio < least ? least : ratio);
     const bool nan = std::isnan(number);
     switch (q.dtype) {
         case ATTILE_I8:
-            static_cast<std::int8_t *>(q.data)[to] = static_cast<std::int8_t>(nan ? 0 : round_to_integer(number));
-            break;
         case ATTILE_I4:
         case ATTILE_U4:
-            store_four_bits(q, nan ? 0 : round_to_integer(number), to);
+            store_integer(q, nan ? 0 : round_to_integer(number), to);
             break;
         case ATTILE_F8_E4M3:
             static_cast<std::uint8_t *>(q.data)[to] = nan ? std::uint8_t{0x7f} : encode_8<3>(number);
@@ -107,15 +139,16 @@ void store_number(const attile_operand &q, float x, float scale, float zero, con
 // The largest magnitude of a block becomes its scale, of u4 the ends of its range the scale and the zero point. Until then they are kept in
 // their places.
 void find_scales(const attile_quantize_problem *p) {
-    const auto x = [&](const Index &at, std::int64_t r) { return static_cast<float>(load(p->x, at[0], at[1], at[2], at[3] + r)); };
+    const auto x = [&](const Index &at, std::int64_t r) { return load_rotated(p, at, r); };
     float none = 0;
     const auto zero_of = [&](const Index &at, std::int64_t r) { return present(p->zero) ? of_block(p, p->zero, at, r) : &none; };
     const auto for_blocks = [&](auto &&change) {
-        Index at;
+        Index at, to;
         for (at[0] = 0; at[0] < p->shape[0]; at[0] += p->group[0])
             for (at[1] = 0; at[1] < p->shape[1]; at[1] += p->group[1])
                 for (at[2] = 0; at[2] < p->shape[2]; at[2] += p->group[2])
-                    for (at[3] = 0; at[3] < p->shape[3]; at[3] += p->group[3]) change(of_block(p, p->scale, at, 0), zero_of(at, 0));
+                    for (at[3] = 0; at[3] < p->shape[3]; at[3] += p->group[3])
+                        if (find_place(p, at, to)) change(of_block(p, p->scale, to, 0), zero_of(to, 0));
     };
     for_blocks([](float *scale, float *zero) { *scale = *zero = 0; });
     for_runs(p, x, [&](const Index &at, const float *values, std::int64_t count) {
@@ -148,7 +181,7 @@ std::int32_t run(void *, const attile_quantize_problem *p) {
         return ATTILE_OK;
     }
     if (p->scale_given == 0) find_scales(p);
-    const auto x = [&](const Index &at, std::int64_t r) { return static_cast<float>(load(p->x, at[0], at[1], at[2], at[3] + r)); };
+    const auto x = [&](const Index &at, std::int64_t r) { return load_rotated(p, at, r); };
     for_runs(p, x, [&](const Index &at, const float *values, std::int64_t count) {
         for (std::int64_t r = 0; r < count; ++r) store_number(p->q, values[r], given_scale(p, at, r), given_zero(p, at, r), at, r);
     });
@@ -164,6 +197,7 @@ std::int32_t query(void *, const attile_quantize_problem *p, attile_support *sup
     // A comparison and a quotient, or a product; the sums of a rotation.
     double steps = p->back != 0 || p->scale_given != 0 ? 1 : 2;
     for (std::int32_t apart = 1; apart < p->hadamard; apart *= 2) steps += 1;
+    if (p->rope_positions != 0) steps += 6.0 * static_cast<double>(p->rope_pairs) / static_cast<double>(p->shape[3]);
     answer(support, p->back != 0 ? "reference_dequantize" : "reference_quantize", 0, steps * count,
            count * (bytes_of(p->x) + bytes_of(p->q)) + blocks * (bytes_of(p->scale) + bytes_of(p->zero)));
     return ATTILE_OK;

@@ -92,6 +92,8 @@ struct dtype_of<double> : std::integral_constant<int32_t, ATTILE_F64> {};
 template <>
 struct dtype_of<int32_t> : std::integral_constant<int32_t, ATTILE_I32> {};
 template <>
+struct dtype_of<int64_t> : std::integral_constant<int32_t, ATTILE_I64> {};
+template <>
 struct dtype_of<int8_t> : std::integral_constant<int32_t, ATTILE_I8> {};
 template <>
 struct dtype_of<uint8_t> : std::integral_constant<int32_t, ATTILE_U8> {};
@@ -154,6 +156,7 @@ using ReduceArgs = detail::Initialised<attile_reduce_args, attile_reduce_init>; 
 using SoftmaxArgs = detail::Initialised<attile_softmax_args, attile_softmax_init>;                        /**< Zeroed and stamped. */
 using QuantizeArgs = detail::Initialised<attile_quantize_args, attile_quantize_init>;                     /**< Zeroed and stamped. */
 using DequantizeArgs = detail::Initialised<attile_dequantize_args, attile_dequantize_init>;               /**< Zeroed and stamped. */
+using RepackArgs = detail::Initialised<attile_repack_args, attile_repack_init>;                           /**< Zeroed and stamped. */
 using GemmPointers = detail::Initialised<attile_gemm_pointers, attile_gemm_pointers_init>;                /**< Zeroed and stamped. */
 using AttentionPointers = detail::Initialised<attile_attention_pointers, attile_attention_pointers_init>; /**< Zeroed and stamped. */
 
@@ -265,6 +268,8 @@ class Context {
     Status try_quantize(const attile_quantize_args &args) const noexcept { return Status(attile_quantize(context_, &args)); }
     /** attile_dequantize() */
     Status try_dequantize(const attile_dequantize_args &args) const noexcept { return Status(attile_dequantize(context_, &args)); }
+    /** attile_repack() */
+    Status try_repack(const attile_repack_args &args) const noexcept { return Status(attile_repack(context_, &args)); }
     Status try_query(const attile_gemm_args &args, attile_support &support) const noexcept {
         return Status(attile_gemm_query(context_, &args, &support));
     } /**< attile_gemm_query() */
@@ -295,6 +300,9 @@ class Context {
     Status try_query(const attile_dequantize_args &args, attile_support &support) const noexcept {
         return Status(attile_dequantize_query(context_, &args, &support));
     } /**< attile_dequantize_query() */
+    Status try_query(const attile_repack_args &args, attile_support &support) const noexcept {
+        return Status(attile_repack_query(context_, &args, &support));
+    } /**< attile_repack_query() */
     Status try_copy(void *destination, const void *source, int64_t bytes, void *stream = nullptr) const noexcept {
         return Status(attile_copy(context_, destination, source, bytes, stream));
     } /**< attile_copy() */
@@ -345,6 +353,7 @@ class Context {
     void softmax(const attile_softmax_args &args) const { try_softmax(args).or_throw(); }    /**< attile_softmax(), throwing. */
     void quantize(const attile_quantize_args &args) const { try_quantize(args).or_throw(); } /**< attile_quantize(), throwing. */
     void dequantize(const attile_dequantize_args &args) const { try_dequantize(args).or_throw(); } /**< attile_dequantize(), throwing. */
+    void repack(const attile_repack_args &args) const { try_repack(args).or_throw(); }             /**< attile_repack(), throwing. */
     void copy(void *destination, const void *source, int64_t bytes, void *stream = nullptr) const {
         try_copy(destination, source, bytes, stream).or_throw();
     }                                                                                      /**< attile_copy(), throwing. */

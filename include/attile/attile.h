@@ -130,6 +130,7 @@ ATTILE_API const char *attile_status_name(int32_t status);
 #define ATTILE_F16 0x0210     /**< IEEE float16, storage only. */
 #define ATTILE_BF16 0x0410    /**< bfloat16, storage only (DLPack kDLBfloat 4). */
 #define ATTILE_I32 0x0020     /**< int32: lengths and tables (DLPack kDLInt 0). */
+#define ATTILE_I64 0x0040     /**< int64: positions (DLPack kDLInt 0). Since 1.1. */
 #define ATTILE_U8 0x0108      /**< uint8: a boolean mask, 0 or not 0 (DLPack kDLUInt 1). */
 #define ATTILE_BOOL 0x0608    /**< one-byte boolean: as ATTILE_U8 (DLPack kDLBool 6). */
 #define ATTILE_I8 0x0008      /**< int8, quantised numbers (DLPack kDLInt 0). Since 1.1. */
@@ -1031,6 +1032,9 @@ ATTILE_API int32_t attile_softmax_query(attile_context *context, const attile_so
 #define ATTILE_SCALE_FROM_MAXIMUM 0 /**< A block's scale is its largest magnitude over the largest number of q's type. Since 1.1. */
 #define ATTILE_SCALE_GIVEN 1        /**< Scales are read. Since 1.1. */
 
+#define ATTILE_ROPE_HALVES 0      /**< Numbers i and i + R / 2 are a pair, as of GPT-NeoX, and of Llama in Hugging Face. Since 1.1. */
+#define ATTILE_ROPE_INTERLEAVED 1 /**< Numbers 2i and 2i + 1 are a pair, as of GPT-J. Since 1.1. */
+
 /** Arguments of attile_quantize(). Since 1.1. */
 typedef struct attile_quantize_args {
     uint32_t struct_size;    /**< sizeof(attile_quantize_args). */
@@ -1040,11 +1044,18 @@ typedef struct attile_quantize_args {
     void *workspace;         /**< As for attile_gemm(). */
     int64_t workspace_bytes; /**< Its size. */
     attile_tensor x;         /**< Input, rank 1 to 4, f32, f16 or bf16. */
-    attile_tensor q;         /**< Output, shape of x, i8, f8_e4m3, f8_e5m2, i4 or u4. */
+    attile_tensor q;         /**< Output, shape of x, or a cache; i8, f8_e4m3, f8_e5m2, i4 or u4, or f32, f16 or bf16 without scale. */
     attile_tensor scale;     /**< f32, one for a block of x: an output; with ATTILE_SCALE_GIVEN an input, absent: 1. */
     int32_t scale_mode;      /**< ATTILE_SCALE_ constant. */
     int32_t hadamard;        /**< Numbers along the last axis that are rotated together; 0: none are. */
     attile_tensor zero;      /**< f32, shape of scale, beside q of u4 alone: an output; with ATTILE_SCALE_GIVEN an input, absent: 0. */
+    attile_tensor rope_cos;  /**< Optional, f32 [P, R / 2]: cosines of the angles of each position: R numbers of a row are rotated. */
+    attile_tensor rope_sin;  /**< f32 [P, R / 2], beside rope_cos: sines. */
+    attile_tensor positions; /**< Optional, i32 or i64, [L] or [B, L], beside rope_cos: each row's position; absent: as key_lengths says. */
+    attile_tensor key_lengths; /**< i32 [B]: keys of each batch entry, the rows of x being the last of them. */
+    attile_tensor block_table; /**< Paged q: i32 [B, max_pages], the page that holds each run of page_size rows. */
+    int32_t rope_layout;       /**< ATTILE_ROPE_ constant. */
+    int32_t append;            /**< 1: q is a cache, to which rows are appended; 0: q has x's shape. */
 } attile_quantize_args;
 
 /** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.1.
@@ -1073,6 +1084,22 @@ ATTILE_API void attile_quantize_init(attile_quantize_args *args, uint64_t size);
  * multiplied by the Hadamard matrix of Sylvester, H_1 = 1 and H_2n = (H_n, H_n; H_n, -H_n), over sqrt H. The matrix is its own inverse. An
  * outlier spreads over its H numbers; products of two operands whose depth is rotated alike are those of the operands themselves.
  *
+ * **Rotary embedding** With rope_cos and rope_sin the first R numbers of each row along x's last axis are rotated in pairs, before
+ * everything else: of a pair (a, b), the i-th of R / 2, in a row of position p, a becomes a cos[p, i] - b sin[p, i], and b becomes
+ * b cos[p, i] + a sin[p, i]. rope_layout says which two numbers are a pair; the others of a row stay. Rows are those of x's last but one
+ * axis, L of them, and if x has rank 4 its first axis is the batch, of extent B, else B is 1. The position of row i of entry b is
+ * positions[b, i]; without positions it is key_lengths[b] - L + i, and i where that is absent, too. It is clamped to 0 .. P - 1.
+ *
+ * **Into a cache** With append x is [B, H, L, D], and q is what attile_attention() takes as k or v: [B, H, Lk, D], or, with block_table,
+ * pages [pages, H, page_size, D], with Lk = max_pages page_size. key_lengths and block_table are attention's: row i of entry b becomes
+ * key j = key_lengths[b] - L + i, in a page at block_table[b, j / page_size], j % page_size. A key before 0, from Lk on or in a page
+ * number out of range is not written, nor is any other row of q, so that a length of 0 leaves an entry alone. The same tensors serve the
+ * attention call that follows. scale and zero have the shape [q.shape[0], H, q.shape[2], G], with G as attention's k_scale has it, and
+ * are written where the rows of q are; given ones are read there, and broadcast by a missing axis, extent 1 or stride 0. No two rows
+ * of x may have the same place in q, as of two entries with one page: what is there is then undefined.
+ *
+ * **Numbers of f32, f16 and bf16** in q are x, rotated if asked for, rounded to nearest even; scale is absent.
+ *
  * All arithmetic is in f32, in an order that is part of the definition: every backend gives the same bits (the page on numerics).
  *
  * **Shapes and strides** any; outputs must not overlap each other or an input. If x has no element, nothing is written. **Memory, stream,
@@ -1080,8 +1107,10 @@ ATTILE_API void attile_quantize_init(attile_quantize_args *args, uint64_t size);
  * @param context The context to run on.
  * @param args What to compute.
  * @return As attile_gemm(); ATTILE_ERROR_NULL_ARGUMENT: scale, or u4's zero, is absent and not given; ATTILE_ERROR_INVALID_VALUE: an
- * unknown scale_mode, a zero beside another type, a hadamard that is no such number; ATTILE_ERROR_SHAPE_MISMATCH: q is not of x's shape, or
- * scales do not divide x into blocks. Since 1.1.
+ * unknown scale_mode or rope_layout, a zero beside another type, a scale beside numbers that have none, a hadamard that is no such number,
+ * one of rope_cos and rope_sin alone, positions without them, key_lengths that nothing asks for, append without key_lengths, block_table
+ * without append; ATTILE_ERROR_SHAPE_MISMATCH: q is not of x's shape, or no cache for it, R is beyond x's last extent, or scales do not
+ * divide x into blocks. Since 1.1.
  */
 ATTILE_API int32_t attile_quantize(attile_context *context, const attile_quantize_args *args);
 
@@ -1132,6 +1161,67 @@ ATTILE_API int32_t attile_dequantize(attile_context *context, const attile_dequa
  * @return As attile_gemm_query(). Since 1.1.
  */
 ATTILE_API int32_t attile_dequantize_query(attile_context *context, const attile_dequantize_args *args, attile_support *support);
+
+/* A format's number is that of its ggml_type. */
+#define ATTILE_GGML_Q4_0 2  /**< Blocks of 32 numbers, 18 bytes: a scale, and 4 bits each. Since 1.1. */
+#define ATTILE_GGML_Q8_0 8  /**< Blocks of 32 numbers, 34 bytes: a scale, and 8 bits each. Since 1.1. */
+#define ATTILE_GGML_Q4_K 12 /**< Blocks of 256 numbers, 144 bytes: 8 groups with a scale and a minimum, and 4 bits each. Since 1.1. */
+#define ATTILE_GGML_Q6_K 14 /**< Blocks of 256 numbers, 210 bytes: 16 groups with a scale, and 6 bits each. Since 1.1. */
+
+/** Arguments of attile_repack(). Since 1.1. */
+typedef struct attile_repack_args {
+    uint32_t struct_size;    /**< sizeof(attile_repack_args). */
+    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    const void *next;        /**< Must be NULL. */
+    void *stream;            /**< Stream to run on; NULL: the default stream. */
+    void *workspace;         /**< As for attile_gemm(). */
+    int64_t workspace_bytes; /**< Its size. */
+    attile_tensor blocks;    /**< Input, u8 [.., bytes], rank 1 to 4: rows of blocks as they lie in memory, the last axis of stride 1. */
+    attile_tensor q;         /**< Output [.., K] of blocks' rank: i8 of Q8_0 and Q6_K, i4 of Q4_0, u4 of Q4_K. */
+    attile_tensor scale;     /**< Output, f32 [.., K / 32]. */
+    attile_tensor zero;      /**< Output, f32 [.., K / 32], of Q4_K alone. */
+    int32_t format;          /**< ATTILE_GGML_ constant. */
+    int32_t reserved;        /**< Must be 0. */
+} attile_repack_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.1.
+ */
+ATTILE_API void attile_repack_init(attile_repack_args *args, uint64_t size);
+
+/**
+ * @brief ggml's blocks of quantised numbers as tensors that attile_gemm() and attile_dequantize() take, with a scale for 32 numbers.
+ *
+ * A row of K numbers is K / 32 or K / 256 blocks, one behind the other. With N rows [N, K] the matrix B of attile_gemm() is q as [K, N],
+ * b_scale scale as [K / 32, N], b_zero zero likewise: the same memory with its two strides exchanged.
+ *
+ * **Q8_0, Q4_0** q is the block's number, of Q4_0 less 8; scale is its scale. Exact.
+ *
+ * **Q4_K** Number v of a group with the scale s = d sc and the minimum m = dmin mn is s v - m. q is v, scale is s and zero m / s, rounded
+ * to f32: off by 2^-24 |m| at most. Where s is 0, q is 0, scale is m and zero 1, which is exact.
+ *
+ * **Q6_K** Number v, from -32 to 31, of a group of 16 is d sc v, sc being an int8. Of each two groups with greatest common divisor g of
+ * their sc, q is (sc / g) v and scale d g, exactly, where no (sc / g) v is beyond 127; else, M being the largest |sc v| of the 32 numbers,
+ * scale is d M / 127, and q the nearest integer to 127 sc v / M, of two the even one: off by half a step, |d| M / 254, at most, plus the
+ * rounding of scale.
+ *
+ * **Shapes and strides** any but the last axes': stride 1 of blocks, and of q if it has 4 bits. Outputs must not overlap each other or
+ * blocks. **Memory, stream, thread safety** as attile_gemm(); blocks need no alignment.
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return As attile_gemm(); ATTILE_ERROR_INVALID_VALUE: an unknown format, a zero beside another format than Q4_K;
+ * ATTILE_ERROR_INVALID_SHAPE: K is no multiple of the format's block; ATTILE_ERROR_SHAPE_MISMATCH: shapes that do not belong together.
+ * Since 1.1.
+ */
+ATTILE_API int32_t attile_repack(attile_context *context, const attile_repack_args *args);
+
+/**
+ * @brief How attile_repack() would run with these arguments. Reads no tensor data.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return As attile_gemm_query(). Since 1.1.
+ */
+ATTILE_API int32_t attile_repack_query(attile_context *context, const attile_repack_args *args, attile_support *support);
 /** @} */
 
 /**

@@ -113,6 +113,7 @@ typedef const attile_backend_v1 *(*attile_backend_entry_fn)(const attile_host_v1
 #define ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD 9u
 #define ATTILE_INTERFACE_QUANTIZE 10u     /**< attile_quantize_interface */
 #define ATTILE_INTERFACE_GEMM_GROUPED 11u /**< attile_gemm_grouped_interface */
+#define ATTILE_INTERFACE_REPACK 12u       /**< attile_repack_interface */
 
 /** causal_offset is clamped to minus this and this, so that the sum of a row, an offset and a window fits 32 bits. */
 #define ATTILE_CAUSAL_OFFSET_LIMIT (1 << 28)
@@ -399,17 +400,30 @@ typedef struct attile_softmax_interface {
 
 /** attile_quantize(), or back, as attile.h defines both. Missing axes of x have extent 1. */
 typedef struct attile_quantize_problem {
-    uint32_t struct_size; /**< sizeof of this struct. */
-    int32_t back;         /**< 0: q from x, and scale unless it is given; 1: x from q and scale. */
-    attile_launch launch; /**< Where it runs. */
-    int64_t shape[4];     /**< Extents of x and q. */
-    attile_operand x;     /**< Axes as shape. */
-    attile_operand q;     /**< Axes as shape. */
-    attile_operand scale; /**< Axes as shape, element i along an axis at i / group; f32. Absent: given, all 1. */
-    int64_t group[4];     /**< Extents of a block that shares a scale, which divide shape; 1 without scale. */
-    int32_t scale_given;  /**< 1: scale is read. */
-    int32_t hadamard;     /**< 0, or a power of two up to 512 that divides shape[3]. */
-    attile_operand zero;  /**< Of u4 q, axes as scale. Absent: given, all 0. */
+    uint32_t struct_size;     /**< sizeof of this struct. */
+    int32_t back;             /**< 0: q from x, and scale unless it is given; 1: x from q and scale. */
+    attile_launch launch;     /**< Where it runs. */
+    int64_t shape[4];         /**< Extents of x and q. */
+    attile_operand x;         /**< Axes as shape. */
+    attile_operand q;         /**< Axes as shape, or those of a cache; of f32, f16 and bf16 without scale. */
+    attile_operand scale;     /**< Axes as shape, element i along an axis at i / group; f32. Absent: given, all 1. */
+    int64_t group[4];         /**< Extents of a block that shares a scale, which divide shape; 1 without scale. */
+    int32_t scale_given;      /**< 1: scale is read. */
+    int32_t hadamard;         /**< 0, or a power of two up to 512 that divides shape[3]. */
+    attile_operand zero;      /**< Of u4 q, axes as scale. Absent: given, all 0. */
+    attile_operand rope_cos;  /**< Axes position, pair; f32. Optional. */
+    attile_operand rope_sin;  /**< As rope_cos. */
+    attile_operand positions; /**< Axes 0 and 2 of shape in stride[0] and [1]; i32 or i64, clamped to 0 .. rope_positions - 1. Optional. */
+    attile_operand key_lengths; /**< Axis 0 of shape; i32. Row i is key key_lengths - shape[2] + i; absent: i. That is its position, too. */
+    attile_operand block_table; /**< Axes batch entry, page run; i32. Optional: paged q. */
+    int64_t rope_positions;     /**< Rows of rope_cos, at least 1; 0: nothing is rotated. */
+    int64_t rope_pairs;         /**< Columns of rope_cos: the first 2 rope_pairs numbers of a row are rotated; at least 1. */
+    int32_t rope_layout;        /**< ATTILE_ROPE_ constant. */
+    /** 1: along axes 0 and 2 q, scale and zero are indexed by batch entry or page, and key or slot in the page; group[0..2] is 1. */
+    int32_t append;
+    int64_t len_k;     /**< With append: keys of an entry; paged: page runs of a table row times page_size. Others are not written. */
+    int64_t page_size; /**< Paged: rows a page; else 0. */
+    int64_t pages;     /**< Paged: pages of q; rows of other ones are not written; else 0. */
 } attile_quantize_problem;
 
 /** Quantisation and back. */
@@ -420,6 +434,28 @@ typedef struct attile_quantize_interface {
                      attile_support *support);                           /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_quantize_problem *problem); /**< Do it, or queue it. */
 } attile_quantize_interface;
+
+/** attile_repack(). Rows have the axes of shape[0..2], those that blocks lacks having extent 1. */
+typedef struct attile_repack_problem {
+    uint32_t struct_size;  /**< sizeof of this struct. */
+    int32_t format;        /**< ATTILE_GGML_ constant. */
+    attile_launch launch;  /**< Where it runs. */
+    int64_t shape[4];      /**< Extents of q. */
+    int64_t row_bytes;     /**< Extent of the last axis of blocks. */
+    attile_operand blocks; /**< Three axes of rows, then bytes, of stride 1. */
+    attile_operand q;      /**< Axes as shape; of 4 bits stride[3] is 1. */
+    attile_operand scale;  /**< Axes as shape, the last one over 32; f32. */
+    attile_operand zero;   /**< As scale; of Q4_K alone. */
+} attile_repack_problem;
+
+/** Other libraries' formats. */
+typedef struct attile_repack_interface {
+    uint32_t struct_size; /**< sizeof of this table. */
+    uint32_t version;     /**< 1 */
+    int32_t (*query)(void *state, const attile_repack_problem *problem,
+                     attile_support *support);                         /**< How run would do it. Full-size, zeroed support. */
+    int32_t (*run)(void *state, const attile_repack_problem *problem); /**< Do it, or queue it. */
+} attile_repack_interface;
 
 #ifdef __cplusplus
 }

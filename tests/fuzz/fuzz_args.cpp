@@ -138,8 +138,9 @@ void one_call(FuzzInput &input, Open &open) {
         return;
     }
     Call call(&input, open.context, open.target, operation);
-    constexpr void (*operations[])(Call *) = {fuzz_gemm,    fuzz_attention, fuzz_backward, fuzz_merge,    fuzz_merge_backward, fuzz_reduce,
-                                              fuzz_softmax, fuzz_blas,      fuzz_memory,   fuzz_quantize, fuzz_gemm_grouped};
+    constexpr void (*operations[])(Call *) = {fuzz_gemm,         fuzz_attention, fuzz_backward, fuzz_merge,  fuzz_merge_backward,
+                                              fuzz_reduce,       fuzz_softmax,   fuzz_blas,     fuzz_memory, fuzz_quantize,
+                                              fuzz_gemm_grouped, fuzz_append,    fuzz_repack};
     operations[static_cast<int>(operation)](&call);
 }
 

@@ -31,7 +31,7 @@ bool reach_of(const attile_tensor &tensor, int64_t *low, int64_t *high) {
 }
 
 bool is_well_formed(const attile_tensor &tensor) {
-    constexpr int32_t types[] = {ATTILE_F32, ATTILE_F64,  ATTILE_F16, ATTILE_BF16,    ATTILE_I32,
+    constexpr int32_t types[] = {ATTILE_F32, ATTILE_F64,  ATTILE_F16, ATTILE_BF16,    ATTILE_I32,    ATTILE_I64,
                                  ATTILE_U8,  ATTILE_BOOL, ATTILE_I8,  ATTILE_F8_E4M3, ATTILE_F8_E5M2};
     if (std::find(std::begin(types), std::end(types), tensor.dtype) == std::end(types)) return false;
     if (tensor.rank < 1 || tensor.rank > 4) return false;
@@ -60,9 +60,20 @@ void for_each_element(const attile_tensor &tensor, F f) {
 }  // namespace
 
 const char *fuzz_operation_name(FuzzOperation operation) {
-    constexpr const char *names[] = {
-        "gemm",   "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax", "blas",
-        "memory", "quantize",  "gemm_grouped",       "context"};
+    constexpr const char *names[] = {"gemm",
+                                     "attention",
+                                     "attention_backward",
+                                     "attention_merge",
+                                     "attention_merge_backward",
+                                     "reduce",
+                                     "softmax",
+                                     "blas",
+                                     "memory",
+                                     "quantize",
+                                     "gemm_grouped",
+                                     "append",
+                                     "repack",
+                                     "context"};
     return names[static_cast<int>(operation)];
 }
 

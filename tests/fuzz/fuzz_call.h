@@ -25,6 +25,8 @@ enum class FuzzOperation {
     kMemory,
     kQuantize,
     kGemmGrouped,
+    kAppend,
+    kRepack,
     kContext,
     kCount
 };

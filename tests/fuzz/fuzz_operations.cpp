@@ -383,4 +383,63 @@ void fuzz_gemm_grouped(Call *call) {
                 {&args.a, &args.b, &args.c, &args.row_offsets, &args.bias, &args.b_scale}, {&args.d}, product({m, n}) * depth);
 }
 
+void fuzz_append(Call *call) {
+    FuzzInput &input = call->input;
+    const int64_t batch = call->extent(), heads = call->extent(), rows = call->extent(), keys = call->extent();
+    const int64_t d = input.rarely(2) ? 2 * call->extent() : call->extent();
+    const bool paged = input.rarely(2), appends = !input.rarely(4);
+    constexpr int32_t types[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2, ATTILE_F16, ATTILE_BF16, ATTILE_F32};
+    const int32_t type = types[input.below(6)];
+    const int64_t outer = paged ? call->extent() : batch, inner = appends ? keys : rows;
+    attile_quantize_args args;
+    attile_quantize_init(&args, sizeof args);
+    call->head(&args);
+    args.x = call->tensor({batch, heads, rows, d});
+    args.q = call->tensor({appends ? outer : batch, heads, inner, d}, type);
+    const int64_t groups = input.rarely(2) ? 1 : d;
+    if ((type & 0xff) <= 8 || input.rarely()) args.scale = call->tensor({appends ? outer : batch, heads, inner, groups}, ATTILE_F32);
+    if (input.rarely()) args.zero = call->tensor({appends ? outer : batch, heads, inner, groups}, ATTILE_F32);
+    args.scale_mode = input.rarely(4) ? call->choice(2) : 0;
+    args.append = appends ? 1 : call->choice(1);
+    if (input.rarely(2)) {
+        const int64_t angles = call->extent(), pairs = std::max<int64_t>(d / 2, 1);
+        args.rope_cos = call->tensor({angles, pairs}, ATTILE_F32);
+        args.rope_sin = call->tensor({angles, pairs}, ATTILE_F32);
+        args.rope_layout = call->choice(2);
+        if (input.rarely(3)) args.positions = call->tensor({batch, rows}, input.rarely(2) ? ATTILE_I64 : ATTILE_I32);
+        give_lengths(call, args.positions);
+    }
+    if (appends || input.rarely()) args.key_lengths = call->tensor({batch}, ATTILE_I32);
+    if (appends && paged) args.block_table = call->tensor({batch, call->extent()}, ATTILE_I32);
+    give_lengths(call, args.key_lengths);
+    give_lengths(call, args.block_table);
+    call->writes_twice = appends;  // rows of several entries in one page
+    const attile_tensor none = {};
+    const bool given = args.scale_mode == ATTILE_SCALE_GIVEN;
+    call->check(args, attile_quantize_query, attile_quantize,
+                {&args.x, given ? &args.scale : &none, given ? &args.zero : &none, &args.rope_cos, &args.rope_sin, &args.positions,
+                 &args.key_lengths, &args.block_table},
+                {&args.q, given ? &none : &args.scale, given ? &none : &args.zero}, product({batch, heads, rows, d}));
+}
+
+void fuzz_repack(Call *call) {
+    FuzzInput &input = call->input;
+    constexpr struct {
+        int32_t format;
+        int64_t numbers, bytes;
+    } formats[] = {{ATTILE_GGML_Q8_0, 32, 34}, {ATTILE_GGML_Q6_K, 256, 210}};  // those of bytes
+    const auto &of = formats[input.below(2)];
+    const int64_t rows = call->extent(), blocks = input.rarely(2) ? 1 : call->extent();
+    attile_repack_args args;
+    attile_repack_init(&args, sizeof args);
+    call->head(&args);
+    args.format = input.rarely(8) ? call->choice(16) : of.format;
+    args.blocks = call->tensor({rows, blocks * of.bytes}, ATTILE_U8);
+    args.q = call->tensor({rows, blocks * of.numbers}, ATTILE_I8);
+    args.scale = call->tensor({rows, blocks * of.numbers / 32}, ATTILE_F32);
+    if (input.rarely()) args.zero = call->tensor({rows, blocks * of.numbers / 32}, ATTILE_F32);
+    call->check(args, attile_repack_query, attile_repack, {&args.blocks}, {&args.q, &args.scale, &args.zero},
+                product({rows, blocks, of.numbers}));
+}
+
 }  // namespace attile_test

@@ -18,6 +18,8 @@ void fuzz_blas(Call *call);
 void fuzz_memory(Call *call);
 void fuzz_quantize(Call *call);  // and back
 void fuzz_gemm_grouped(Call *call);
+void fuzz_append(Call *call);  // attile_quantize with angles and caches
+void fuzz_repack(Call *call);
 
 }  // namespace attile_test
 

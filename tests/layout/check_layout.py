@@ -23,7 +23,7 @@ FOLDERS = ("backends", "bindings", "core", "examples", "include", "tests", "tool
 
 MAX_LINES = 450
 # The public interface is one header by design: a program needs one file. Generated files are as long as what they are made from.
-LONG_FILES = {"include/attile/attile.h", "include/attile/attile_distributed.h", "bindings/rust/attile-sys/src/bindings.rs", "bindings/fortran/src/attile_raw.f90"}
+LONG_FILES = {"include/attile/attile.h", "include/attile/attile_backend.h", "include/attile/attile_distributed.h", "bindings/cpp/attile.hpp", "bindings/rust/attile-sys/src/bindings.rs", "bindings/fortran/src/attile_raw.f90"}
 
 MAX_FUNCTION = 120
 SHORT_FUNCTIONS = ("backends/", "core/", "tools/")

@@ -28,7 +28,7 @@ LAW_WORK = {'reference': '30000', 'cpu': '100000', 'simt': '20000'}
 LAWS = {'gemm': '*Product*:*Depth*:*Blocks*:*Operands*:*UnitMatrix*:*Epilogue*:*Blas*', 'attention_merge': '*Part*:*Merging*:*SplitKeys*',
         'attention_merge_backward': '*MergingGradients*',
         'attention_backward': '*Gradient*', 'reduce': '*Reduction*:*Smallest*:*Mean*:*Sum*:*SoftmaxAdds*', 'softmax': '*oftmax*'}
-PROPERTIES = {'quantize': 'Quantise.*', 'four_bits': 'FourBits.*'}  # of what the list of cases does not hold
+PROPERTIES = {'quantize': 'Quantise.*:Append.*', 'repack': 'Repack.*', 'four_bits': 'FourBits.*'}  # of what the list of cases does not hold
 OTHERS = ':'.join(filter for operation, filter in LAWS.items() if operation != 'attention_merge')
 LAWS['attention'] = f'*-{OTHERS}'
 SECONDS = 900  # A run that takes longer has hung, which is no way to be found.

@@ -6,9 +6,9 @@ from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int3
 
 import numpy as np
 
-F32, F64, F16, BF16, I32, U8 = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0108
+F32, F64, F16, BF16, I32, I64, U8 = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0040, 0x0108
 I8, E4M3, E5M2, I4, U4 = 0x0008, 0x0A08, 0x0C08, 0x0004, 0x0104
-CODES = {np.dtype(np.float32): F32, np.dtype(np.float64): F64, np.dtype(np.float16): F16, np.dtype(np.uint16): BF16, np.dtype(np.int32): I32, np.dtype(np.int8): I8,
+CODES = {np.dtype(np.float32): F32, np.dtype(np.float64): F64, np.dtype(np.float16): F16, np.dtype(np.uint16): BF16, np.dtype(np.int32): I32, np.dtype(np.int64): I64, np.dtype(np.int8): I8,
          np.dtype(np.uint8): U8, np.dtype(np.bool_): U8}
 
 
@@ -55,7 +55,13 @@ class SoftmaxArgs(Structure):
 
 
 class QuantizeArgs(Structure):
-    _fields_ = _LAUNCH + [("x", Tensor), ("q", Tensor), ("scale", Tensor), ("scale_mode", c_int32), ("hadamard", c_int32), ("zero", Tensor)]
+    _fields_ = _LAUNCH + [("x", Tensor), ("q", Tensor), ("scale", Tensor), ("scale_mode", c_int32), ("hadamard", c_int32), ("zero", Tensor),
+                          ("rope_cos", Tensor), ("rope_sin", Tensor), ("positions", Tensor), ("key_lengths", Tensor), ("block_table", Tensor),
+                          ("rope_layout", c_int32), ("append", c_int32)]
+
+
+class RepackArgs(Structure):
+    _fields_ = _LAUNCH + [("blocks", Tensor), ("q", Tensor), ("scale", Tensor), ("zero", Tensor), ("format", c_int32), ("reserved", c_int32)]
 
 
 class DequantizeArgs(Structure):

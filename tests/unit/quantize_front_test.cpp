@@ -103,7 +103,8 @@ TEST_F(QuantizeFront, WrongArguments) {
         const char *words;
     } wrong[] = {
         {"f64", [&](auto &a) { a.x.dtype = ATTILE_F64; }, ATTILE_ERROR_INVALID_DTYPE, "x.dtype"},
-        {"wide q", [&](auto &a) { a.q.dtype = ATTILE_F16; }, ATTILE_ERROR_INVALID_DTYPE, "q.dtype"},
+        {"wide q", [&](auto &a) { a.q.dtype = ATTILE_F64; }, ATTILE_ERROR_INVALID_DTYPE, "q.dtype"},
+        {"q of floats", [&](auto &a) { a.q.dtype = ATTILE_F16; }, ATTILE_ERROR_INVALID_VALUE, "scale is given, but q.dtype is f16"},
         {"no x", [&](auto &a) { a.x = {}; }, ATTILE_ERROR_NULL_ARGUMENT, "x"},
         {"no q", [&](auto &a) { a.q = {}; }, ATTILE_ERROR_NULL_ARGUMENT, "q"},
         {"no scale", [&](auto &a) { a.scale = {}; }, ATTILE_ERROR_NULL_ARGUMENT, "scale"},

@@ -54,6 +54,7 @@ void record(const attile_attention_merge_backward_problem &problem) {
 void record(const attile_reduce_problem &problem) { recording().reduce = problem; }
 void record(const attile_softmax_problem &problem) { recording().softmax = problem; }
 void record(const attile_quantize_problem &problem) { recording().quantize = problem; }
+void record(const attile_repack_problem &problem) { recording().repack = problem; }
 void record(const attile_gemm_grouped_problem &problem) {
     recording().grouped = problem;
     recording().gemm = *problem.product;
@@ -134,6 +135,8 @@ const void *full_interface(uint32_t id, uint32_t version) {
             return &kTable<attile_softmax_interface, attile_softmax_problem>;
         case ATTILE_INTERFACE_QUANTIZE:
             return &kTable<attile_quantize_interface, attile_quantize_problem>;
+        case ATTILE_INTERFACE_REPACK:
+            return &kTable<attile_repack_interface, attile_repack_problem>;
         case ATTILE_INTERFACE_GEMM_GROUPED:
             return &kTable<attile_gemm_grouped_interface, attile_gemm_grouped_problem>;
         default:

@@ -24,6 +24,7 @@ struct Recording {
     attile_reduce_problem reduce = {};
     attile_softmax_problem softmax = {};
     attile_quantize_problem quantize = {};
+    attile_repack_problem repack = {};
     attile_gemm_grouped_problem grouped = {};  // its product is in gemm
 };
 

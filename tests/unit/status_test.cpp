@@ -201,6 +201,7 @@ TEST(StructHead, InitZeroesAndStamps) {
     check_init<attile_softmax_args>(attile_softmax_init);
     check_init<attile_quantize_args>(attile_quantize_init);
     check_init<attile_dequantize_args>(attile_dequantize_init);
+    check_init<attile_repack_args>(attile_repack_init);
     check_init<attile_gemm_grouped_args>(attile_gemm_grouped_init);
     attile_context_options options;
     std::memset(&options, 0xee, sizeof options);

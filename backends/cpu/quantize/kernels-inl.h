@@ -242,6 +242,19 @@ void spread_four_bits(const Strip &q, uint8_t *numbers) {
     }
 }
 
+void store_piece(const float *from, const Strip &x) {
+    const Floats d;
+    with_storage<float>(x.dtype, [&](auto s) HWY_ATTR {
+        using S = decltype(s);
+        S *const to = static_cast<S *>(x.data);
+        if (x.stride == 1) {
+            for (int64_t i = 0; i < x.count; i += kStep) store_as(d, load_first(d, from + i, x.count - i), to + i, x.count - i);
+        } else {
+            for (int64_t i = 0; i < x.count; ++i) to[i * x.stride] = to_storage<S>(from[i]);
+        }
+    });
+}
+
 void widen_piece(const Strip &q, int64_t group, const float *scales, const float *zeros, int64_t rotated, float *room, const Strip &x) {
     const Floats d;
     uint8_t numbers[kQuantizePiece];
@@ -258,20 +271,12 @@ void widen_piece(const Strip &q, int64_t group, const float *scales, const float
         widen_as<S>(reinterpret_cast<const S *>(from), q.count, group, scales, zeros, room);
     });
     if (rotated != 0) rotate(room, q.count, rotated);
-    with_storage<float>(x.dtype, [&](auto s) HWY_ATTR {
-        using S = decltype(s);
-        S *const to = static_cast<S *>(x.data);
-        if (x.stride == 1) {
-            for (int64_t i = 0; i < x.count; i += kStep) store_as(d, load_first(d, room + i, x.count - i), to + i, x.count - i);
-        } else {
-            for (int64_t i = 0; i < x.count; ++i) to[i * x.stride] = to_storage<S>(room[i]);
-        }
-    });
+    store_piece(room, x);
 }
 
 template <class T>
 const QuantizeKernels<T> &kernels() {
-    static constexpr QuantizeKernels<T> kTable = {&load_piece, &maximum, &narrow, &widen_piece};
+    static constexpr QuantizeKernels<T> kTable = {&load_piece, &maximum, &narrow, &store_piece, &widen_piece};
     return kTable;
 }
 

@@ -51,6 +51,8 @@ float largest_number(int32_t dtype) {
     }
 }
 
+bool is_float(int32_t dtype) { return dtype == ATTILE_F32 || dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
+
 void swap_axes(attile_quantize_problem *p, int a, int b) {
     for (attile_operand *x : {&p->x, &p->q, &p->scale, &p->zero}) std::swap(x->stride[a], x->stride[b]);
     std::swap(p->shape[a], p->shape[b]);
@@ -61,8 +63,9 @@ Plan make_plan(const State &state, const attile_quantize_problem &problem) {
     Plan plan;
     plan.p = problem;
     attile_quantize_problem &p = plan.p;
+    const bool has_rows = p.rope_positions != 0 || p.append != 0;  // whose axes say where they are
     const auto lies_together = [&](int axis) { return p.shape[axis] > 1 && p.x.stride[axis] == 1 && p.q.stride[axis] == 1; };
-    for (int axis = 2; axis >= 0 && p.hadamard == 0 && !lies_together(3); --axis) {
+    for (int axis = 2; axis >= 0 && p.hadamard == 0 && !has_rows && !lies_together(3); --axis) {
         if (lies_together(axis)) swap_axes(&p, axis, 3);
     }
     plan.rows = (Size(p.group[0]) * p.group[1] * p.group[2]).value();
@@ -82,6 +85,37 @@ Plan make_plan(const State &state, const attile_quantize_problem &problem) {
     return plan;
 }
 
+int64_t integer_at(const attile_operand &x, int64_t i, int64_t j) {
+    const int64_t at = i * x.stride[0] + j * x.stride[1];
+    return x.dtype == ATTILE_I64 ? static_cast<const int64_t *>(x.data)[at] : static_cast<const int32_t *>(x.data)[at];
+}
+
+// The key that a row of a batch entry is; without lengths they are counted from 0.
+int64_t key_of(const attile_quantize_problem &p, int64_t entry, int64_t row) {
+    return p.key_lengths.dtype != 0 ? integer_at(p.key_lengths, entry, 0) - p.shape[2] + row : row;
+}
+
+struct Rotation {
+    float cosine, sine;
+};
+
+// The angles of a row.
+class RopeRow {
+  public:
+    RopeRow(const attile_quantize_problem &p, const int64_t *at)
+        : cosine_stride_(p.rope_cos.stride[1]), sine_stride_(p.rope_sin.stride[1]) {
+        const int64_t asked = p.positions.dtype != 0 ? integer_at(p.positions, at[0], at[2]) : key_of(p, at[0], at[2]);
+        const int64_t position = std::clamp<int64_t>(asked, 0, p.rope_positions - 1);
+        cosines_ = static_cast<const float *>(p.rope_cos.data) + position * p.rope_cos.stride[0];
+        sines_ = static_cast<const float *>(p.rope_sin.data) + position * p.rope_sin.stride[0];
+    }
+    Rotation at(int64_t pair) const { return {cosines_[pair * cosine_stride_], sines_[pair * sine_stride_]}; }
+
+  private:
+    const float *cosines_, *sines_;
+    int64_t cosine_stride_, sine_stride_;
+};
+
 // One tile, or a part of one.
 class Tile {
   public:
@@ -95,13 +129,16 @@ class Tile {
         }
         width_ = least(plan.width, p_.shape[3] - begin_[3]);
         scales_ = plan.pieces > 1 ? 1 : ceil_div(width_, p_.group[3]);
+        for (int axis = 0; axis < 4; ++axis) block_[axis] = begin_[axis] / p_.group[axis];
+        if (p_.append != 0) find_place();
     }
 
     void find_maxima(int64_t part, int32_t *maxima) const {
         std::fill(maxima, maxima + plan_.scales() * plan_.ends(), 0);
+        if (!has_place_) return;
         for_steps(part, [&](const int64_t *at, int64_t count) {
             alignas(64) float room[kQuantizePiece];
-            const float *const x = kernels_.load(strip(p_.x, at, count), p_.hadamard, room);
+            const float *const x = load(at, count, room);
             if (plan_.ends() == 1) return kernels_.maximum(x, count, plan_.group(), Sign::kEither, maxima);
             kernels_.maximum(x, count, plan_.group(), Sign::kPlus, maxima);
             kernels_.maximum(x, count, plan_.group(), Sign::kMinus, maxima + plan_.scales());
@@ -110,6 +147,7 @@ class Tile {
 
     // Maxima to scales and zero points, in memory.
     void write_scales(const int32_t *maxima) const {
+        if (!has_place_) return;
         const float most = largest_number(p_.q.dtype);
         const int32_t *const minima = maxima + plan_.scales();
         for (int64_t i = 0; i < scales_; ++i) {
@@ -123,23 +161,78 @@ class Tile {
     }
 
     void convert(int64_t part) const {
+        if (!has_place_) return;
         alignas(64) float scales[kQuantizePiece], zeros_room[kQuantizePiece];
         for (int64_t i = 0; i < scales_; ++i) scales[i] = p_.scale.dtype != 0 ? *at_block(p_.scale, i) : 1.0f;
         const float *const zeros = p_.zero.dtype != 0 ? zeros_room : nullptr;
         for (int64_t i = 0; zeros != nullptr && i < scales_; ++i) zeros_room[i] = *at_block(p_.zero, i);
         for_steps(part, [&](const int64_t *at, int64_t count) {
             alignas(64) float room[kQuantizePiece];
-            const Strip x = strip(p_.x, at, count), q = strip(p_.q, at, count);
-            if (p_.back != 0) return kernels_.widen(q, plan_.group(), scales, zeros, p_.hadamard, room, x);
-            kernels_.narrow(kernels_.load(x, p_.hadamard, room), count, plan_.group(), scales, zeros, q);
+            const int64_t to[4] = {p_.append != 0 ? block_[0] : at[0], at[1], p_.append != 0 ? block_[2] : at[2], at[3]};
+            const Strip q = strip(p_.q, to, count);
+            if (p_.back != 0) return kernels_.widen(q, plan_.group(), scales, zeros, p_.hadamard, room, strip(p_.x, at, count));
+            const float *const x = load(at, count, room);
+            if (is_float(q.dtype)) return kernels_.store(x, q);
+            kernels_.narrow(x, count, plan_.group(), scales, zeros, q);
         });
     }
 
   private:
+    // The row that is appended becomes a key, of pages one of a page.
+    void find_place() {
+        const int64_t key = key_of(p_, begin_[0], begin_[2]);
+        has_place_ = key >= 0 && key < p_.len_k;
+        block_[2] = key;
+        if (p_.page_size == 0 || !has_place_) return;
+        block_[0] = integer_at(p_.block_table, begin_[0], key / p_.page_size);
+        block_[2] = key % p_.page_size;
+        has_place_ = block_[0] >= 0 && block_[0] < p_.pages;
+    }
+    // Part of a row of x, its pairs rotated.
+    const float *load(const int64_t *at, int64_t count, float *room) const {
+        if (p_.rope_positions == 0) return kernels_.load(strip(p_.x, at, count), p_.hadamard, room);
+        alignas(64) float partners[kQuantizePiece];
+        const float *const own = kernels_.load(strip(p_.x, at, count), 0, room);
+        const int64_t begin = at[3], end = begin + count, pairs = p_.rope_pairs;
+        const RopeRow angles(p_, at);
+        if (p_.rope_layout == ATTILE_ROPE_INTERLEAVED) {
+            int64_t i = 0;
+            for (; begin + i < least(end, 2 * pairs); i += 2) {
+                const Rotation by = angles.at((begin + i) / 2);
+                const float first = own[i], second = own[i + 1];
+                room[i] = first * by.cosine - second * by.sine;
+                room[i + 1] = second * by.cosine + first * by.sine;
+            }
+            if (own != room) std::copy(own + i, own + count, room + i);
+        } else {
+            const int64_t middle = std::clamp(pairs, begin, end), last = std::clamp(2 * pairs, begin, end);
+            const auto partner = [&](int64_t from, int64_t number) {
+                const int64_t place[4] = {at[0], at[1], at[2], from};
+                return kernels_.load(strip(p_.x, place, number), 0, partners);
+            };
+            if (begin < middle) {
+                const float *const second = partner(begin + pairs, middle - begin);
+                for (int64_t i = 0; i < middle - begin; ++i) {
+                    const Rotation by = angles.at(begin + i);
+                    room[i] = own[i] * by.cosine - second[i] * by.sine;
+                }
+            }
+            if (middle < last) {
+                const float *const first = partner(middle - pairs, last - middle);
+                for (int64_t i = 0; i < last - middle; ++i) {
+                    const Rotation by = angles.at(middle - pairs + i);
+                    float &to = room[middle - begin + i];
+                    to = own[middle - begin + i] * by.cosine + first[i] * by.sine;
+                }
+            }
+            if (own != room) std::copy(own + (last - begin), own + count, room + (last - begin));
+        }
+        return kernels_.load({room, ATTILE_F32, 1, count}, p_.hadamard, room);
+    }
     // Of the tile's block `i`.
     float *at_block(const attile_operand &x, int64_t i) const {
-        int64_t offset = (begin_[3] / p_.group[3] + i) * x.stride[3];
-        for (int axis = 0; axis < 3; ++axis) offset += begin_[axis] / p_.group[axis] * x.stride[axis];
+        int64_t offset = i * x.stride[3];
+        for (int axis = 0; axis < 4; ++axis) offset += block_[axis] * x.stride[axis];
         return static_cast<float *>(x.data) + offset;
     }
     static Strip strip(const attile_operand &x, const int64_t *at, int64_t count) {
@@ -162,7 +255,9 @@ class Tile {
     const QuantizeKernels<float> &kernels_;
     const attile_quantize_problem &p_;
     int64_t begin_[4];
+    int64_t block_[4];  // indices of the first block: of one that is appended, where its row goes
     int64_t width_, scales_;
+    bool has_place_ = true;
 };
 
 void run_plan(const State &state, const Plan &plan, int32_t *partial) {
@@ -210,6 +305,7 @@ int32_t query(void *opaque, const attile_quantize_problem *problem, attile_suppo
     // A comparison and a quotient, or a product; the sums of a rotation.
     double steps = plan.finds_scales ? 2 : 1;
     for (int32_t apart = 1; apart < p.hadamard; apart *= 2) steps += 1;
+    if (p.rope_positions != 0) steps += 6.0 * static_cast<double>(p.rope_pairs) / static_cast<double>(p.shape[3]);
     support->flops = steps * count;
     support->bytes =
         count * (dtype_bits(p.x.dtype) + dtype_bits(p.q.dtype)) / 8 + blocks * (dtype_bytes(p.scale.dtype) + dtype_bytes(p.zero.dtype));

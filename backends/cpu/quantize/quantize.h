@@ -26,6 +26,8 @@ struct QuantizeKernels {
     void (*maximum)(const T *x, int64_t count, int64_t group, Sign sign, int32_t *maxima);
     // q[i] = x[i] / scales[i / group], plus zeros[i / group].
     void (*narrow)(const T *x, int64_t count, int64_t group, const T *scales, const T *zeros, const Strip &q);
+    // q[i] = x[i], of q's type of floats.
+    void (*store)(const T *x, const Strip &q);
     // x[i] = scales[i / group] (q[i] - zeros[i / group]), rotated back in `room`.
     void (*widen)(const Strip &q, int64_t group, const T *scales, const T *zeros, int64_t rotated, T *room, const Strip &x);
 };

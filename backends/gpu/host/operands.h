@@ -40,7 +40,9 @@ void for_operands(Problem &p, const Take &take) {
             for (int64_t i = 0; i < p.parts; ++i) take(list[i]);
         for (auto *x : {&p.o, &p.lse, &p.dout, &p.dlse}) take(*x);
     } else if constexpr (std::is_same_v<Kind, attile_quantize_problem>) {
-        for (auto *x : {&p.x, &p.q, &p.scale, &p.zero}) take(*x);
+        for (auto *x : {&p.x, &p.q, &p.scale, &p.zero, &p.rope_cos, &p.rope_sin, &p.positions, &p.key_lengths, &p.block_table}) take(*x);
+    } else if constexpr (std::is_same_v<Kind, attile_repack_problem>) {
+        for (auto *x : {&p.blocks, &p.q, &p.scale, &p.zero}) take(*x);
     } else {
         take(p.x);
         take(p.y);

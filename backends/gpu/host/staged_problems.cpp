@@ -288,42 +288,90 @@ StagedProblem<attile_softmax_problem>::StagedProblem(const attile_softmax_proble
 
 void StagedProblem<attile_softmax_problem>::resize(const int64_t count[kStagedDims]) { std::copy(count, count + 3, problem.shape); }
 
+// q of 4 bits as the bytes that two numbers share, to which `pairs` was set; and back, once they have a place.
+static void make_pairs(attile_operand &pairs) {
+    pairs.dtype = ATTILE_I8;
+    for (int i = 0; i < 3; ++i) pairs.stride[i] /= 2;
+}
+static void place_pairs(const attile_operand &pairs, attile_operand &q) {
+    q.data = pairs.data;
+    for (int i = 0; i < 3; ++i) q.stride[i] = 2 * pairs.stride[i];
+    q.stride[3] = 1;
+}
+
 // Cut between blocks of scales, and where scales are given and all of an axis has one, anywhere; the last axis stays whole. Two numbers
 // that share a byte travel as that byte.
-StagedProblem<attile_quantize_problem>::StagedProblem(const attile_quantize_problem &from) : problem(from), pairs(from.q), is_shared() {
+StagedProblem<attile_quantize_problem>::StagedProblem(const attile_quantize_problem &from)
+    : problem(from), pairs(from.q), is_shared(), has_rows(from.rope_positions != 0 || from.append != 0) {
     Axis axis[4], block[4];
     for (int i = 0; i < 4; ++i) {
-        const int32_t dim = i < 3 ? i : -1;
-        is_shared[i] = i < 3 && from.scale_given != 0 && from.group[i] == from.shape[i];
-        const int64_t unit = is_shared[i] ? 1 : from.group[i];
+        const bool is_cut = i < (has_rows ? 2 : 3) && !(i == 0 && from.page_size != 0);
+        const int32_t dim = is_cut ? i : -1;
+        is_shared[i] = is_cut && from.scale_given != 0 && from.group[i] == from.shape[i];
+        const int64_t unit = is_shared[i] || !is_cut ? 1 : from.group[i];
         axis[i] = {from.shape[i], dim, unit};
         block[i] = is_shared[i] ? Axis{} : Axis{from.shape[i] / from.group[i], dim};
-        call.units[i] = i < 3 ? from.shape[i] / unit : 1;
+        call.units[i] = is_cut ? from.shape[i] / unit : 1;
     }
-    const bool makes_scales = from.scale_given == 0, is_back = from.back != 0;
-    call.operands.reserve(4);
+    const bool makes_scales = from.scale_given == 0, is_back = from.back != 0, appends = from.append != 0;
+    call.operands.reserve(9);
+    const auto add_output = [&](attile_operand &operand, std::initializer_list<Axis> axes, bool is_output) {
+        const size_t before = call.operands.size();
+        add(call, operand, axes, is_output);
+        if (call.operands.size() != before) call.operands.back().is_partial = is_output && appends;
+    };
     add(call, problem.x, {axis[0], axis[1], axis[2], axis[3]}, is_back);
-    if (dtype_bits(from.q.dtype) == 4) {
-        pairs.dtype = ATTILE_I8;
-        for (int i = 0; i < 3; ++i) pairs.stride[i] /= 2;
-        add(call, pairs, {axis[0], axis[1], axis[2], {from.shape[3] / 2}}, !is_back);
-    } else {
-        add(call, problem.q, {axis[0], axis[1], axis[2], axis[3]}, !is_back);
+    if (appends) {  // Other rows of the cache stay as they are.
+        is_shared[0] = is_shared[1] = false;
+        axis[0] = block[0] = {from.page_size != 0 ? from.pages : from.shape[0], axis[0].dim};
+        axis[1] = block[1] = {from.shape[1], 1};
+        axis[2] = block[2] = {from.page_size != 0 ? from.page_size : from.len_k};
     }
-    add(call, problem.scale, {block[0], block[1], block[2], block[3]}, makes_scales);
-    add(call, problem.zero, {block[0], block[1], block[2], block[3]}, makes_scales);
+    if (dtype_bits(from.q.dtype) == 4) {
+        make_pairs(pairs);
+        add_output(pairs, {axis[0], axis[1], axis[2], {from.shape[3] / 2}}, !is_back);
+    } else {
+        add_output(problem.q, {axis[0], axis[1], axis[2], axis[3]}, !is_back);
+    }
+    add_output(problem.scale, {block[0], block[1], block[2], block[3]}, makes_scales);
+    add_output(problem.zero, {block[0], block[1], block[2], block[3]}, makes_scales);
+    const Axis entry{from.shape[0], call.units[0] != 1 ? 0 : -1, from.append != 0 || is_shared[0] ? 1 : from.group[0]};
+    add(call, problem.rope_cos, {{from.rope_positions}, {from.rope_pairs}});
+    add(call, problem.rope_sin, {{from.rope_positions}, {from.rope_pairs}});
+    add(call, problem.positions, {entry, {from.shape[2]}});
+    add(call, problem.key_lengths, {entry});
+    add(call, problem.block_table, {entry, {from.page_size != 0 ? from.len_k / from.page_size : 1}});
     set(call.granule, 1, 1, from.group[2] > 1 && !is_shared[2] ? 1 : kRowGranule, 1);
 }
 
 void StagedProblem<attile_quantize_problem>::resize(const int64_t count[kStagedDims]) {
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < (has_rows ? 2 : 3); ++i) {
+        if (i == 0 && problem.page_size != 0) continue;
         problem.shape[i] = count[i] * (is_shared[i] ? 1 : problem.group[i]);
         if (is_shared[i]) problem.group[i] = count[i];
     }
-    if (dtype_bits(problem.q.dtype) != 4) return;
-    problem.q.data = pairs.data;
-    for (int i = 0; i < 3; ++i) problem.q.stride[i] = 2 * pairs.stride[i];
-    problem.q.stride[3] = 1;
+    if (dtype_bits(problem.q.dtype) == 4) place_pairs(pairs, problem.q);
+}
+
+StagedProblem<attile_repack_problem>::StagedProblem(const attile_repack_problem &from) : problem(from), pairs(from.q) {
+    const Axis i{from.shape[0], 0}, j{from.shape[1], 1}, l{from.shape[2], 2}, groups{from.shape[3] / 32};
+    call.operands.reserve(4);
+    add(call, problem.blocks, {i, j, l, {from.row_bytes}});
+    if (dtype_bits(from.q.dtype) == 4) {
+        make_pairs(pairs);
+        add(call, pairs, {i, j, l, {from.shape[3] / 2}}, true);
+    } else {
+        add(call, problem.q, {i, j, l, {from.shape[3]}}, true);
+    }
+    add(call, problem.scale, {i, j, l, groups}, true);
+    add(call, problem.zero, {i, j, l, groups}, true);
+    set(call.units, from.shape[0], from.shape[1], from.shape[2], 1);
+    set(call.granule, 1, 1, kRowGranule, 1);
+}
+
+void StagedProblem<attile_repack_problem>::resize(const int64_t count[kStagedDims]) {
+    std::copy(count, count + 3, problem.shape);
+    if (dtype_bits(problem.q.dtype) == 4) place_pairs(pairs, problem.q);
 }
 
 }  // namespace attile::gpu

@@ -113,6 +113,18 @@ struct StagedProblem<attile_quantize_problem> {
     StagedCall call;
     attile_operand pairs;  // q of 4 bits as bytes.
     bool is_shared[4];     // Along the axis one scale serves all chunks: it is given.
+    bool has_rows;         // Which are never cut, as what they are depends on where they are; nor are entries that share pages.
+};
+
+template <>
+struct StagedProblem<attile_repack_problem> {
+    explicit StagedProblem(const attile_repack_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_repack_problem problem;
+    attile_operand pairs;  // q of 4 bits as bytes.
+    StagedCall call;
 };
 
 }  // namespace attile::gpu

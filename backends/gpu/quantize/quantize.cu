@@ -55,12 +55,16 @@ bool merge(QuantizeAxis &slow, const QuantizeAxis &fast) {
     return true;
 }
 
+// Whether rows are more than numbers: what they are depends on where they are.
+bool has_places(const attile_quantize_problem &p) { return p.rope_positions != 0 || p.append != 0; }
+
 // The problem's axes, as few as they can be, in front of which some of extent 1 are left. Whatever is rotated or shares a byte stays last.
 void place_axes(const attile_quantize_problem &p, QuantizeAxis (&axes)[4]) {
     for (int i = 0; i < 4; ++i) {
         axes[i] = {p.shape[i], p.group[i], p.x.stride[i], p.q.stride[i], p.scale.stride[i], p.zero.stride[i]};
         if (p.scale_given != 0 && axes[i].scale == 0 && axes[i].zero == 0) axes[i].group = axes[i].extent;
     }
+    if (has_places(p)) return;
     if (p.hadamard == 0 && dtype_bits(p.q.dtype) == 8) {
         int last = 3;
         while (last > 0 && (axes[last].extent == 1 || axes[last].x != 1)) --last;
@@ -85,8 +89,33 @@ simt::NumberKind kind_of(int32_t dtype) {
             return simt::NumberKind::kI4;
         case ATTILE_U4:
             return simt::NumberKind::kU4;
+        case ATTILE_F32:
+            return simt::NumberKind::kF32;
+        case ATTILE_F16:
+            return simt::NumberKind::kF16;
+        case ATTILE_BF16:
+            return simt::NumberKind::kBF16;
         default:
             return dtype == ATTILE_F8_E4M3 ? simt::NumberKind::kE4m3 : simt::NumberKind::kE5m2;
+    }
+}
+
+void fill_places(const attile_quantize_problem &p, simt::RowPlaces &places) {
+    places.angle_rows = p.rope_positions;
+    places.pairs = p.rope_positions != 0 ? p.rope_pairs : 0;
+    places.rows = p.shape[2];
+    places.keys = p.len_k;
+    places.page_size = p.page_size;
+    places.pages = p.pages;
+    places.is_interleaved = p.rope_layout == ATTILE_ROPE_INTERLEAVED;
+    places.are_positions_long = p.positions.dtype == ATTILE_I64;
+    places.appends = p.append != 0;
+    places.length_stride = p.key_lengths.stride[0];
+    for (int i = 0; i < 2; ++i) {
+        places.cosine_stride[i] = p.rope_cos.stride[i];
+        places.sine_stride[i] = p.rope_sin.stride[i];
+        places.position_stride[i] = p.positions.stride[i];
+        places.table_stride[i] = p.block_table.stride[i];
     }
 }
 
@@ -103,6 +132,7 @@ void fill_arguments(const attile_quantize_problem &p, simt::QuantizeArguments &a
                                                : a.format.largest;
     a.least = a.kind == simt::NumberKind::kU4 ? 0.0f : -a.most;
     a.has_two_ends = a.kind == simt::NumberKind::kU4 && p.scale_given == 0;
+    fill_places(p, a.places);
     a.hadamard = p.hadamard;
     a.rotation = p.hadamard != 0 ? 1.0f / std::sqrt(static_cast<float>(p.hadamard)) : 1.0f;
     a.x_vector = is_aligned(p.x.data, 16) && axes[3].x == 1;
@@ -117,7 +147,7 @@ void fill_arguments(const attile_quantize_problem &p, simt::QuantizeArguments &a
         a.scale_stride[i] = axis.scale;
         a.zero_stride[i] = axis.zero;
         a.shift[i] = 63;
-        if (!is_whole(axis)) {
+        if (!is_whole(axis) || axis.group == 1) {  // An axis of x of extent 1 may be longer in a cache.
             a.shift[i] = 0;
             while (int64_t{1} << a.shift[i] < axis.group) ++a.shift[i];
         }
@@ -185,7 +215,8 @@ QuantizePlan make_plan(const Device &device, const attile_quantize_problem &p) {
         plan.path = QuantizePath::kBack;
     else if (p.scale_given == 0)
         choose_path(std::max(device.properties().compute_units, 1), vec, plan);
-    plan.is_plain = a.x_vector && a.q_vector && a.rows == a.extent[2] && a.extent[3] % vec == 0 && !a.each_column;
+    plan.is_plain = a.x_vector && a.q_vector && a.rows == a.extent[2] && a.extent[3] % vec == 0 && !a.each_column && !has_places(p) &&
+                    a.kind < simt::NumberKind::kF32;
     if (a.vectors < tile_vectors) a.row_vectors = Divider(a.vectors);
     const int64_t count = a.blocks[0] * a.blocks[1] * a.blocks[2] * a.blocks[3];
     if (plan.has_two_launches) plan.maxima = count * (a.has_two_ends ? 2 : 1);
@@ -268,6 +299,7 @@ struct QuantizeCall {
         // A comparison and a quotient, or a product; the sums of a rotation.
         double steps = p.scale_given == 0 ? 2 : 1;
         for (int32_t apart = 1; apart < p.hadamard; apart *= 2) steps += 1;
+        if (p.rope_positions != 0) steps += 6.0 * static_cast<double>(p.rope_pairs) / static_cast<double>(p.shape[3]);
         support.flops = steps * count;
         support.bytes = (count * static_cast<double>(dtype_bits(p.x.dtype) + dtype_bits(p.q.dtype)) +
                          blocks * static_cast<double>(dtype_bits(p.scale.dtype) + dtype_bits(p.zero.dtype))) /
@@ -283,6 +315,11 @@ struct QuantizeCall {
         a.q = problem->q.data;
         a.scale = static_cast<float *>(problem->scale.data);
         a.zero = static_cast<float *>(problem->zero.data);
+        a.places.cosines = static_cast<const float *>(problem->rope_cos.data);
+        a.places.sines = static_cast<const float *>(problem->rope_sin.data);
+        a.places.positions = problem->positions.data;
+        a.places.key_lengths = static_cast<const int32_t *>(problem->key_lengths.data);
+        a.places.block_table = static_cast<const int32_t *>(problem->block_table.data);
         if (plan.maxima > 0) {
             a.maxima = workspace.take<int32_t>(plan.maxima);
             if (a.maxima == nullptr)

@@ -94,6 +94,8 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_BF16 = 1040_c_int32_t
   !> int32: lengths and tables (DLPack kDLInt 0).
   integer(c_int32_t), parameter, public :: ATTILE_I32 = 32_c_int32_t
+  !> int64: positions (DLPack kDLInt 0). Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_I64 = 64_c_int32_t
   !> uint8: a boolean mask, 0 or not 0 (DLPack kDLUInt 1).
   integer(c_int32_t), parameter, public :: ATTILE_U8 = 264_c_int32_t
   !> one-byte boolean: as ATTILE_U8 (DLPack kDLBool 6).
@@ -180,6 +182,18 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_SCALE_FROM_MAXIMUM = 0_c_int32_t
   !> Scales are read. Since 1.1.
   integer(c_int32_t), parameter, public :: ATTILE_SCALE_GIVEN = 1_c_int32_t
+  !> Numbers i and i + R / 2 are a pair, as of GPT-NeoX, and of Llama in Hugging Face. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_ROPE_HALVES = 0_c_int32_t
+  !> Numbers 2i and 2i + 1 are a pair, as of GPT-J. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_ROPE_INTERLEAVED = 1_c_int32_t
+  !> Blocks of 32 numbers, 18 bytes: a scale, and 4 bits each. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_GGML_Q4_0 = 2_c_int32_t
+  !> Blocks of 32 numbers, 34 bytes: a scale, and 8 bits each. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_GGML_Q8_0 = 8_c_int32_t
+  !> Blocks of 256 numbers, 144 bytes: 8 groups with a scale and a minimum, and 4 bits each. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_GGML_Q4_K = 12_c_int32_t
+  !> Blocks of 256 numbers, 210 bytes: 16 groups with a scale, and 6 bits each. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_GGML_Q6_K = 14_c_int32_t
   !> As CBLAS.
   integer(c_int32_t), parameter, public :: ATTILE_ROW_MAJOR = 101_c_int32_t
   !> As CBLAS and Fortran.

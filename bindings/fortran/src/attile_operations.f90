@@ -23,7 +23,8 @@ module attile_operations
     raw_softmax_init => attile_softmax_init, raw_softmax => attile_softmax, raw_softmax_query => attile_softmax_query, &
     raw_quantize_init => attile_quantize_init, raw_quantize => attile_quantize, raw_quantize_query => attile_quantize_query, &
     raw_dequantize_init => attile_dequantize_init, raw_dequantize => attile_dequantize, &
-    raw_dequantize_query => attile_dequantize_query
+    raw_dequantize_query => attile_dequantize_query, &
+    raw_repack_init => attile_repack_init, raw_repack => attile_repack, raw_repack_query => attile_repack_query
   use attile_types
   implicit none (type, external)
   private
@@ -37,6 +38,7 @@ module attile_operations
   public :: attile_softmax_init, attile_softmax, attile_softmax_query
   public :: attile_quantize_init, attile_quantize, attile_quantize_query
   public :: attile_dequantize_init, attile_dequantize, attile_dequantize_query
+  public :: attile_repack_init, attile_repack, attile_repack_query
 
   !> Zero the arguments, alpha 1, and stamp their size.
   interface attile_gemm_init
@@ -168,6 +170,19 @@ module attile_operations
   interface attile_dequantize_query
     module procedure dequantize_query
   end interface attile_dequantize_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_repack_init
+    module procedure repack_init
+  end interface attile_repack_init
+  !> Run with these arguments.
+  interface attile_repack
+    module procedure repack
+  end interface attile_repack
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_repack_query
+    module procedure repack_query
+  end interface attile_repack_query
 contains
 
   subroutine gemm_init(args)
@@ -399,4 +414,27 @@ contains
     call raw_support_init(support, c_sizeof(support))
     call conclude(raw_dequantize_query(ctx%handle(), args, support), stat, errmsg)
   end subroutine dequantize_query
+
+  subroutine repack_init(args)
+    type(attile_repack_args), intent(out) :: args
+    call raw_repack_init(args, c_sizeof(args))
+  end subroutine repack_init
+
+  subroutine repack(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_repack_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_repack(ctx%handle(), args), stat, errmsg)
+  end subroutine repack
+
+  subroutine repack_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_repack_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_repack_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine repack_query
 end module attile_operations

@@ -20,18 +20,18 @@ module attile_raw
   public :: attile_prepared_destroy, attile_reduce_init, attile_reduce, attile_reduce_query
   public :: attile_softmax_init, attile_softmax, attile_softmax_query, attile_quantize_init
   public :: attile_quantize, attile_quantize_query, attile_dequantize_init, attile_dequantize
-  public :: attile_dequantize_query, attile_sgemm, attile_dgemm, attile_alloc
-  public :: attile_free, attile_copy, attile_prefetch, attile_memory_kind
-  public :: attile_stream_create, attile_stream_destroy, attile_synchronize, attile_last_error
-  public :: attile_backend_report, attile_set_log, attile_add_backend_directory, attile_register_backend
-  public :: attile_comm_options_init, attile_comm_callbacks_init, attile_comm_info_init, attile_comm_create
-  public :: attile_comm_destroy, attile_comm_get_info, attile_shard_part, attile_attention_distributed_init
-  public :: attile_distributed_support_init, attile_attention_distributed, attile_attention_distributed_query
-  public :: attile_attention_backward_distributed_init, attile_attention_backward_distributed
-  public :: attile_attention_backward_distributed_query, attile_grid_init, attile_distributed_matrix_init
-  public :: attile_gemm_distributed_init, attile_distributed_extents, attile_gemm_distributed, attile_gemm_distributed_query
-  public :: attile_grid_open, attile_grid_close, attile_pdgemm, attile_psgemm
-  public :: attile_pdgemm_, attile_psgemm_
+  public :: attile_dequantize_query, attile_repack_init, attile_repack, attile_repack_query
+  public :: attile_sgemm, attile_dgemm, attile_alloc, attile_free
+  public :: attile_copy, attile_prefetch, attile_memory_kind, attile_stream_create
+  public :: attile_stream_destroy, attile_synchronize, attile_last_error, attile_backend_report
+  public :: attile_set_log, attile_add_backend_directory, attile_register_backend, attile_comm_options_init
+  public :: attile_comm_callbacks_init, attile_comm_info_init, attile_comm_create, attile_comm_destroy
+  public :: attile_comm_get_info, attile_shard_part, attile_attention_distributed_init, attile_distributed_support_init
+  public :: attile_attention_distributed, attile_attention_distributed_query, attile_attention_backward_distributed_init
+  public :: attile_attention_backward_distributed, attile_attention_backward_distributed_query, attile_grid_init
+  public :: attile_distributed_matrix_init, attile_gemm_distributed_init, attile_distributed_extents, attile_gemm_distributed
+  public :: attile_gemm_distributed_query, attile_grid_open, attile_grid_close, attile_pdgemm
+  public :: attile_psgemm, attile_pdgemm_, attile_psgemm_
 
   abstract interface
     ! typedef void (*attile_log_fn)(void *user, int32_t level, const char *message);
@@ -423,6 +423,30 @@ module attile_raw
       type(attile_support), intent(inout), optional :: support
       integer(c_int32_t) :: answer
     end function attile_dequantize_query
+    ! void attile_repack_init(attile_repack_args *args, uint64_t size);
+    subroutine attile_repack_init(args, size) bind(c, name="attile_repack_init")
+      import :: c_int64_t, attile_repack_args
+      implicit none
+      type(attile_repack_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_repack_init
+    ! int32_t attile_repack(attile_context *context, const attile_repack_args *args);
+    function attile_repack(context, args) result(answer) bind(c, name="attile_repack")
+      import :: c_int32_t, c_ptr, attile_repack_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_repack_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_repack
+    ! int32_t attile_repack_query(attile_context *context, const attile_repack_args *args, attile_support *support);
+    function attile_repack_query(context, args, support) result(answer) bind(c, name="attile_repack_query")
+      import :: c_int32_t, c_ptr, attile_repack_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_repack_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_repack_query
     ! int32_t attile_sgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t
     !   n, int64_t k, double alpha, const float *a, int64_t lda, const float *b, int64_t ldb, double beta, float *c,
     !   int64_t ldc);

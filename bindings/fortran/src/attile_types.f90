@@ -261,7 +261,9 @@ module attile_types
     type(attile_tensor) :: x, q, scale
     integer(c_int32_t) :: scale_mode = 0_c_int32_t
     integer(c_int32_t) :: hadamard = 0_c_int32_t
-    type(attile_tensor) :: zero
+    type(attile_tensor) :: zero, rope_cos, rope_sin, positions, key_lengths, block_table
+    integer(c_int32_t) :: rope_layout = 0_c_int32_t
+    integer(c_int32_t) :: append = 0_c_int32_t
   end type attile_quantize_args
 
   ! struct attile_dequantize_args
@@ -277,6 +279,19 @@ module attile_types
     integer(c_int32_t) :: reserved = 0_c_int32_t
     type(attile_tensor) :: zero
   end type attile_dequantize_args
+
+  ! struct attile_repack_args
+  type, bind(c), public :: attile_repack_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(attile_tensor) :: blocks, q, scale, zero
+    integer(c_int32_t) :: format = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+  end type attile_repack_args
 
   ! struct attile_comm_callbacks
   type, bind(c), public :: attile_comm_callbacks

@@ -14,7 +14,7 @@ inline constexpr int kQuantizeHeld = 32;   // Numbers that a thread of quantize_
 template <class T>
 inline constexpr int kQuantizeVec = 16 / static_cast<int>(sizeof(T));
 
-enum class NumberKind : int32_t { kI8, kI4, kU4, kE4m3, kE5m2 };
+enum class NumberKind : int32_t { kI8, kI4, kU4, kE4m3, kE5m2, kF32, kF16, kBF16 };  // From kF32 on without scales.
 
 // Where the scale of a block comes from.
 enum class ScaleFrom : int32_t {
@@ -22,6 +22,22 @@ enum class ScaleFrom : int32_t {
     kTensor,  // Given.
     kMaxima,  // Of `maxima`, which an earlier launch has found. Whoever has a block's first number writes its scale.
     kLanes    // Of neighbouring lanes, who have a block: a part of a row.
+};
+
+// Of each row of x, by its batch entry and index: the angles it is rotated by, and where it goes in a cache. Rows that have neither need
+// none of this.
+struct RowPlaces {
+    const float *cosines = nullptr, *sines = nullptr;
+    const void *positions = nullptr;       // Null: the row's key.
+    const int32_t *key_lengths = nullptr;  // Null: keys are counted from 0.
+    const int32_t *block_table = nullptr;  // Null: no pages.
+    int64_t cosine_stride[2] = {}, sine_stride[2] = {}, position_stride[2] = {}, length_stride = 0, table_stride[2] = {};
+    int64_t angle_rows = 0, pairs = 0;  // Of cosines and sines. No pairs: nothing is rotated.
+    int64_t rows = 0;                   // Of an entry of x.
+    int64_t keys = 0;                   // Others are not written.
+    int64_t page_size = 0, pages = 0;
+    bool is_interleaved = false, are_positions_long = false;
+    bool appends = false;
 };
 
 struct QuantizeArguments {
@@ -49,6 +65,7 @@ struct QuantizeArguments {
     bool has_two_ends = false;                // Scales of u4 that are made.
     bool each_column = false;                 // Numbers of a row that are neighbours have different blocks.
     bool x_vector = false, q_vector = false;  // Vectors are contiguous and aligned.
+    RowPlaces places;
 };
 
 }  // namespace attile::gpu::simt

@@ -3,16 +3,12 @@
 // numerics defines: no sum is fused with a product, and quotients are exact.
 #pragma once
 
-#include "quantize/simt/arguments.h"
+#include "quantize/simt/row_places.cuh"
 #include "rows/rows.h"
 #include "vec.h"
 
 namespace attile::gpu::simt {
 
-// A row's indices, or a block's.
-struct RowIndex {
-    int64_t at[3];
-};
 ATTILE_LANE_FN RowIndex row_index(const int64_t (&extent)[4], int64_t row) {
     if (extent[0] == 1 && extent[1] == 1) return {{0, 0, row}};
     const Division last = divide(row, extent[2]), middle = divide(last.quotient, extent[1]);
@@ -54,10 +50,11 @@ ATTILE_LANE_FN void load_numbers(const QuantizeArguments &a, const Spot<kPlain> 
         const Vec<T, kVec> all = load_vec<kVec>(from);
 #pragma unroll
         for (int i = 0; i < kVec; ++i) x[i] = to_compute(all[i]);
-        return;
-    }
+    } else {
 #pragma unroll
-    for (int i = 0; i < kVec; ++i) x[i] = !kPlain && i < spot.count ? to_compute(from[i * a.x_stride[3]]) : 0.0f;
+        for (int i = 0; i < kVec; ++i) x[i] = !kPlain && i < spot.count ? to_compute(from[i * a.x_stride[3]]) : 0.0f;
+    }
+    if (!kPlain && spot.column < 2 * a.places.pairs) embed(a.places, spot.row, spot.column, spot.count, from, a.x_stride[3], a.x_vector, x);
 }
 
 // Sums and differences of neighbours, then of those two apart, and so on. The vectors are those of neighbouring lanes, then the
@@ -255,9 +252,43 @@ ATTILE_LANE_FN void store_numbers(const QuantizeArguments &a, const Spot<kPlain>
     }
 }
 
+template <class Q, int kVec, bool kPlain>
+ATTILE_LANE_FN void store_floats(const QuantizeArguments &a, const Spot<kPlain> &spot, const float (&x)[kVec]) {
+    constexpr int kPart = kVec * static_cast<int>(sizeof(Q)) > 16 ? 16 / static_cast<int>(sizeof(Q)) : kVec;
+    Q *const to = static_cast<Q *>(a.q) + offset_of(a.q_stride, spot);
+    if (spot.is_whole(a.q_vector, kVec)) {
+#pragma unroll
+        for (int part = 0; part < kVec; part += kPart) {
+            Vec<Q, kPart> all;
+#pragma unroll
+            for (int i = 0; i < kPart; ++i) all[i] = from_compute<Q>(x[part + i]);
+            store_vec(to + part, all);
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) {
+        if (i < spot.count) to[i * a.q_stride[3]] = from_compute<Q>(x[i]);
+    }
+}
+
+// Numbers that have no scale; false: they have one.
+template <int kVec, bool kPlain>
+ATTILE_LANE_FN bool store_if_floats(const QuantizeArguments &a, const Spot<kPlain> &spot, const float (&x)[kVec]) {
+    if (kPlain || a.kind < NumberKind::kF32) return false;
+    if (a.kind == NumberKind::kF32)
+        store_floats<float>(a, spot, x);
+    else if (a.kind == NumberKind::kF16)
+        store_floats<F16>(a, spot, x);
+    else
+        store_floats<BF16>(a, spot, x);
+    return true;
+}
+
 // Makes and stores a vector's numbers where the scale is known, or of each number.
 template <int kVec, bool kPlain>
 ATTILE_LANE_FN void convert(const QuantizeArguments &a, const Spot<kPlain> &spot, const BlockScale &block, const float (&x)[kVec]) {
+    if (store_if_floats(a, spot, x)) return;
     uint32_t numbers[kVec];
     make_numbers(a, block, x, numbers);
     store_numbers(a, spot, numbers);

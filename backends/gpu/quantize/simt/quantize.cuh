@@ -107,6 +107,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, kPlain ? 4 : 2) quantize_
         for (int j = 0; j < Tile::kVectors; ++j) {
             const Spot<kPlain> spot = tile.spot(j);
             if (spot.count == 0) continue;
+            Spot<kPlain> to = spot;
+            if (!kPlain && !find_place(a.places, to.row)) continue;
             if (!kPlain && a.each_column) {
                 BlockScale blocks[Tile::kVec];
 #pragma unroll
@@ -115,28 +117,28 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, kPlain ? 4 : 2) quantize_
                     if (i >= spot.count) continue;
                     const int64_t column = spot.column + i;
                     if (a.from == ScaleFrom::kTensor) {
-                        blocks[i] = given_scale(a, spot.row, column);
+                        blocks[i] = given_scale(a, to.row, column);
                         continue;
                     }
                     blocks[i] = scale_of(a, found_extremes(a, block_of(a, a.maxima_stride, spot.row, column)));
                     if (is_first(spot.row.at[0], a.shift[0]) && is_first(spot.row.at[1], a.shift[1]) &&
                         is_first(spot.row.at[2], a.shift[2]))
-                        write_scale(a, spot.row, column, blocks[i]);
+                        write_scale(a, to.row, column, blocks[i]);
                 }
-                convert(a, spot, blocks, x[j]);
+                convert(a, to, blocks, x[j]);
                 continue;
             }
             BlockScale block = {1, 0};
             if (a.from == ScaleFrom::kTensor) {
-                block = given_scale(a, spot.row, spot.column);
+                block = given_scale(a, to.row, spot.column);
             } else if (a.from != ScaleFrom::kNone) {
                 if (a.from == ScaleFrom::kMaxima) found[j] = found_extremes(a, block_of(a, a.maxima_stride, spot.row, spot.column));
                 block = scale_of(a, found[j]);
                 if (is_first(spot.row.at[0], a.shift[0]) && is_first(spot.row.at[1], a.shift[1]) && is_first(spot.row.at[2], a.shift[2]) &&
                     is_first(spot.column, a.shift[3]))
-                    write_scale(a, spot.row, spot.column, block);
+                    write_scale(a, to.row, spot.column, block);
             }
-            convert(a, spot, block, x[j]);
+            convert(a, to, block, x[j]);
         }
     });
 }
@@ -237,6 +239,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, 2) quantize_blocks(const 
     const int64_t mine = static_cast<int64_t>(lane_group_index()) * a.each * kLanes + lane_index();
     for (int64_t number = blockIdx.x; number < count; number += gridDim.x) {
         const ScaleBlock<T, kPlain> block(a, number);
+        RowIndex home = block.first();
+        if (!kPlain && !find_place(a.places, home)) continue;
         const int64_t pieces = (block.vectors() + piece - 1) / piece;
         float x[kVectors][kVec];
         Extremes found = {};
@@ -249,13 +253,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, 2) quantize_blocks(const 
             }
         }
         const BlockScale scale = scale_of(a, row_fold<kQuantizeThreads>(found, shared, Join{}));
-        if (threadIdx.x == 0) write_scale(a, block.first(), block.column(), scale);
+        if (threadIdx.x == 0) write_scale(a, home, block.column(), scale);
         for (int64_t p = pieces - 1; p >= 0; --p) {
             if (p != pieces - 1) load_piece(a, block, p * piece + mine, x);
 #pragma unroll
             for (int j = 0; j < kVectors; ++j) {
                 if (j >= a.each) continue;
-                const Spot<kPlain> spot = block.spot(p * piece + mine + j * kLanes);
+                Spot<kPlain> spot = block.spot(p * piece + mine + j * kLanes);
+                if (!kPlain && a.places.appends) spot.row = home;
                 if (spot.count != 0) convert(a, spot, scale, x[j]);
             }
         }
@@ -327,6 +332,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, 2) quantize_columns(const
         const Division at = divide(item, a.vectors), of = divide(at.quotient, a.parts);
         const int64_t column = at.remainder * kVec;
         const ScaleBlock<T, false> block(a, of.quotient * a.blocks[3] + column);
+        RowIndex home = block.first();
+        if (!find_place(a.places, home)) continue;
         const int64_t share = (block.rows() + a.parts - 1) / a.parts, begin = of.remainder * share;
         const int64_t end = begin + share < block.rows() ? begin + share : block.rows();
         Spot<false> spot = {{{0, 0, 0}}, column, count_at<kVec>(column, a.extent[3])};
@@ -349,12 +356,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, 2) quantize_columns(const
 #pragma unroll
         for (int i = 0; i < kVec; ++i) {
             scales[i] = scale_of(a, found[i]);
-            if (i < spot.count) write_scale(a, block.first(), column + i, scales[i]);
+            if (i < spot.count) write_scale(a, home, column + i, scales[i]);
         }
         for (int64_t row = begin; row < end; ++row) {
             float x[kVec];
             spot.row = block.row(row);
             load_numbers<T>(a, spot, x);
+            if (a.places.appends) spot.row = home;
             convert(a, spot, scales, x);
         }
     }

@@ -22,7 +22,7 @@ from ._structs import FLAG_ALLOW_NONDETERMINISTIC, FLAG_ALLOW_SPLIT_TF32, FLAG_B
 
 __all__ = ["Array", "AttileArgumentError", "AttileError", "AttileMemoryError", "AttileRankError", "AttileUnsupportedError", "Context", "FLAG_ALLOW_NONDETERMINISTIC", "FLAG_ALLOW_SPLIT_TF32",
            "FLAG_BATCH_INVARIANT", "FLAG_EXACT_PRODUCTS", "FLAG_FAST_ACCUMULATION", "FLAG_NO_ALLOC", "FourBits", "Info", "Prepared", "Support", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "backend_report", "compiled",
-           "default_context", "dequantize", "gemm", "gemm_grouped", "prepare_attention", "prepare_gemm", "quantize", "reduce", "softmax", "version"]
+           "default_context", "dequantize", "gemm", "gemm_grouped", "prepare_attention", "prepare_gemm", "quantize", "reduce", "repack", "softmax", "version"]
 
 compiled: bool = _native_extension is not None
 """Whether calls go through the compiled extension; without it, or with ATTILE_PYTHON_PURE=1, they go through ctypes, to the same results."""
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     gemm, attention, attention_backward = _default.gemm, _default.attention, _default.attention_backward
     attention_merge, attention_merge_backward, reduce, softmax = _default.attention_merge, _default.attention_merge_backward, _default.reduce, _default.softmax
     quantize, dequantize, prepare_gemm, prepare_attention = _default.quantize, _default.dequantize, _default.prepare_gemm, _default.prepare_attention
-    gemm_grouped = _default.gemm_grouped
+    gemm_grouped, repack = _default.gemm_grouped, _default.repack
 else:
 
     def __getattr__(name):
@@ -75,7 +75,7 @@ else:
             return _native_extension.function(name, __name__)
         return _of_default_context(name)
 
-    gemm, attention, attention_backward, attention_merge, attention_merge_backward, reduce, softmax, quantize, dequantize, gemm_grouped, prepare_gemm, prepare_attention = map(
+    gemm, attention, attention_backward, attention_merge, attention_merge_backward, reduce, softmax, quantize, dequantize, gemm_grouped, repack, prepare_gemm, prepare_attention = map(
         _module_function,
         ("gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax", "quantize", "dequantize", "gemm_grouped",
-         "prepare_gemm", "prepare_attention"))
+         "repack", "prepare_gemm", "prepare_attention"))

@@ -29,7 +29,7 @@ _READ_ONLY = "is read-only"
 _COPIED = "gives a copy of itself, in which the result would be lost; give an array whose memory can be written"
 _IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # Whose arrays never change, though their DLPack does not say so.
 
-_NUMPY = {"f4": s.F32, "f8": s.F64, "f2": s.F16, "i4": s.I32, "i1": s.I8, "u1": s.U8, "b1": s.BOOL}
+_NUMPY = {"f4": s.F32, "f8": s.F64, "f2": s.F16, "i4": s.I32, "i8": s.I64, "i1": s.I8, "u1": s.U8, "b1": s.BOOL}
 _ML_DTYPES = {"bfloat16": s.BF16, "float8_e4m3fn": s.F8_E4M3, "float8_e5m2": s.F8_E5M2}
 
 
@@ -42,7 +42,7 @@ def _numpy_dtype(typestr: str, name: str) -> int:
     try:
         return _NUMPY[typestr[1:]]
     except KeyError:
-        raise TypeError(f"element type {typestr} is none of float32, float64, float16, bfloat16, float8_e4m3fn, float8_e5m2, int32, int8, uint8, bool") from None
+        raise TypeError(f"element type {typestr} is none of float32, float64, float16, bfloat16, float8_e4m3fn, float8_e5m2, int64, int32, int8, uint8, bool") from None
 
 
 def tensor_of(data: int, dtype: int, shape: tuple[int, ...], stride: tuple[int, ...] | None) -> s.Tensor:
@@ -139,7 +139,7 @@ def _from_dlpack(array: Any, streams: dict[Any, int]) -> View:
     return View(tensor, (capsule, array), refusal, stream, device_type if on_gpu else s.DEVICE_CPU)
 
 
-TYPES = {"float32": s.F32, "float64": s.F64, "float16": s.F16, "bfloat16": s.BF16, "int32": s.I32, "uint8": s.U8, "bool": s.BOOL}
+TYPES = {"float32": s.F32, "float64": s.F64, "float16": s.F16, "bfloat16": s.BF16, "int32": s.I32, "int64": s.I64, "uint8": s.U8, "bool": s.BOOL}
 NARROW = {"int8": s.I8, "float8_e4m3fn": s.F8_E4M3, "float8_e5m2": s.F8_E5M2}  # not of every PyTorch, and without gradients
 
 

@@ -19,6 +19,7 @@ from ._call import Call, choose, gemm_shape
 from ._extension import ContextBase, native
 from ._library import check, library
 from ._prepared import Prepared
+from ._quantised import Quantised
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Support:
 LEVELS = ("none", "emulated", "native")  # by ATTILE_SUPPORT_ constant
 
 
-class Context(ContextBase):
+class Context(Quantised, ContextBase):
     """One backend on one device. Use it from any number of threads; the GIL is released while the library works.
 
     ``backend`` is a name ("cuda", "cuda:1", "cpu"), a list "cuda,cpu" or "auto"; None takes the variable ATTILE_BACKEND.
@@ -339,39 +340,6 @@ class Context(ContextBase):
         if query:
             return self._query("softmax", call)
         self._run("softmax", call)
-        return out
-
-    def quantize(self, x: Array, out: Array, scale: Optional[Array], *, given: bool = False, hadamard: int = 0, zero: Optional[Array] = None, flags: int = 0,
-                 stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
-        """Numbers of 8 bits from x into ``out``, of x's shape and the type that it has, or of 4 bits into FourBits, unsigned ones with ``zero`` points. ``scale``, whose shape says which numbers share one, is written, or read if it is
-        ``given`` (None: 1). ``hadamard`` numbers along the last axis are rotated together. Returns (out, scale). ``query=True`` returns a Support."""
-        call = Call(s.QuantizeArgs(scale_mode=int(given), hadamard=hadamard))
-        call.put("x", x)
-        call.put("q", out, output=True)
-        call.put("scale", scale, output=not given)
-        call.put("zero", zero, output=not given)
-        call.finish(stream, flags, workspace)
-        if query:
-            return self._query("quantize", call)
-        self._run("quantize", call)
-        return out, scale
-
-    def dequantize(self, q: Array, scale: Optional[Array], out: Optional[Array] = None, *, hadamard: int = 0, zero: Optional[Array] = None, flags: int = 0,
-                   stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
-        """Back: scale q, rotated back, into ``out``, which is of ``scale``'s type if it is not given. Returns ``out``. ``query=True`` returns a Support."""
-        call = Call(s.DequantizeArgs(hadamard=hadamard))
-        call.put("q", q)
-        call.put("scale", scale)
-        call.put("zero", zero)
-        if out is None:
-            if scale is None:
-                raise ValueError("out is expected where scale is not given")
-            out = empty_like(scale, tuple(call.args.q.shape[: call.args.q.rank]))
-        call.put("x", out, output=True)
-        call.finish(stream, flags, workspace)
-        if query:
-            return self._query("dequantize", call)
-        self._run("dequantize", call)
         return out
 
 

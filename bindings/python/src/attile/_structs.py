@@ -6,7 +6,7 @@ import ctypes
 from ctypes import c_char, c_double, c_int32, c_int64, c_uint32, c_void_p
 from typing import Any, Literal, Optional
 
-F32, F64, F16, BF16, I32, U8, BOOL = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0108, 0x0608
+F32, F64, F16, BF16, I32, I64, U8, BOOL = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0040, 0x0108, 0x0608
 I8, F8_E4M3, F8_E5M2, I4, U4 = 0x0008, 0x0A08, 0x0C08, 0x0004, 0x0104
 DEVICE_CPU, DEVICE_CUDA, DEVICE_ROCM = 1, 2, 10
 MEMORY_HOST, MEMORY_PINNED, MEMORY_MANAGED, MEMORY_DEVICE = 0, 1, 2, 3
@@ -132,12 +132,20 @@ class SoftmaxArgs(_Sized):
 
 
 class QuantizeArgs(_Sized):
-    _fields_ = _LAUNCH + [("x", Tensor), ("q", Tensor), ("scale", Tensor), ("scale_mode", c_int32), ("hadamard", c_int32), ("zero", Tensor)]
+    _fields_ = _LAUNCH + [("x", Tensor), ("q", Tensor), ("scale", Tensor), ("scale_mode", c_int32), ("hadamard", c_int32), ("zero", Tensor),
+                          ("rope_cos", Tensor), ("rope_sin", Tensor), ("positions", Tensor), ("key_lengths", Tensor), ("block_table", Tensor),
+                          ("rope_layout", c_int32), ("append", c_int32)]
+
+
+class RepackArgs(_Sized):
+    _fields_ = _LAUNCH + [("blocks", Tensor), ("q", Tensor), ("scale", Tensor), ("zero", Tensor), ("format", c_int32), ("reserved", c_int32)]
 
 
 class DequantizeArgs(_Sized):
     _fields_ = _LAUNCH + [("q", Tensor), ("scale", Tensor), ("x", Tensor), ("hadamard", c_int32), ("reserved", c_int32), ("zero", Tensor)]
 
+
+GGML_FORMATS = {"Q4_0": 2, "Q8_0": 8, "Q4_K": 12, "Q6_K": 14}
 
 OPERATIONS = {
     "gemm": GemmArgs,
@@ -150,9 +158,10 @@ OPERATIONS = {
     "quantize": QuantizeArgs,
     "dequantize": DequantizeArgs,
     "gemm_grouped": GemmGroupedArgs,
+    "repack": RepackArgs,
 }
 
-NOT_COMPILED = {"attention_merge_backward", "quantize", "dequantize", "gemm_grouped"}  # operations that the extension leaves to Python
+NOT_COMPILED = {"attention_merge_backward", "quantize", "dequantize", "gemm_grouped", "repack"}  # operations that the extension leaves to Python
 
 PREPARED = {"gemm": GemmPointers, "attention": AttentionPointers}
 

@@ -44,6 +44,7 @@ pub const ATTILE_F64: i32 = 576;
 pub const ATTILE_F16: i32 = 528;
 pub const ATTILE_BF16: i32 = 1040;
 pub const ATTILE_I32: i32 = 32;
+pub const ATTILE_I64: i32 = 64;
 pub const ATTILE_U8: i32 = 264;
 pub const ATTILE_BOOL: i32 = 1544;
 pub const ATTILE_I8: i32 = 8;
@@ -87,6 +88,12 @@ pub const ATTILE_REDUCE_MIN: i32 = 3;
 pub const ATTILE_REDUCE_MEAN: i32 = 4;
 pub const ATTILE_SCALE_FROM_MAXIMUM: i32 = 0;
 pub const ATTILE_SCALE_GIVEN: i32 = 1;
+pub const ATTILE_ROPE_HALVES: i32 = 0;
+pub const ATTILE_ROPE_INTERLEAVED: i32 = 1;
+pub const ATTILE_GGML_Q4_0: i32 = 2;
+pub const ATTILE_GGML_Q8_0: i32 = 8;
+pub const ATTILE_GGML_Q4_K: i32 = 12;
+pub const ATTILE_GGML_Q6_K: i32 = 14;
 pub const ATTILE_ROW_MAJOR: i32 = 101;
 pub const ATTILE_COL_MAJOR: i32 = 102;
 pub const ATTILE_NO_TRANS: i32 = 111;
@@ -570,6 +577,13 @@ pub struct attile_quantize_args {
     pub scale_mode: i32,
     pub hadamard: i32,
     pub zero: attile_tensor,
+    pub rope_cos: attile_tensor,
+    pub rope_sin: attile_tensor,
+    pub positions: attile_tensor,
+    pub key_lengths: attile_tensor,
+    pub block_table: attile_tensor,
+    pub rope_layout: i32,
+    pub append: i32,
 }
 extern "C" {
     pub fn attile_quantize_init(args: *mut attile_quantize_args, size: u64);
@@ -604,6 +618,31 @@ extern "C" {
 }
 extern "C" {
     pub fn attile_dequantize_query(context: *mut attile_context, args: *const attile_dequantize_args, support: *mut attile_support) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_repack_args {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub stream: *mut ::core::ffi::c_void,
+    pub workspace: *mut ::core::ffi::c_void,
+    pub workspace_bytes: i64,
+    pub blocks: attile_tensor,
+    pub q: attile_tensor,
+    pub scale: attile_tensor,
+    pub zero: attile_tensor,
+    pub format: i32,
+    pub reserved: i32,
+}
+extern "C" {
+    pub fn attile_repack_init(args: *mut attile_repack_args, size: u64);
+}
+extern "C" {
+    pub fn attile_repack(context: *mut attile_context, args: *const attile_repack_args) -> i32;
+}
+extern "C" {
+    pub fn attile_repack_query(context: *mut attile_context, args: *const attile_repack_args, support: *mut attile_support) -> i32;
 }
 extern "C" {
     pub fn attile_sgemm(

@@ -6,7 +6,7 @@ mod sealed {
 }
 
 /// A type that tensors can hold: f32, f64, [`F16`], [`Bf16`]; i8, [`E4m3`] and [`E5m2`], whose scales are tensors of their own; i32 for
-/// lengths, tables and sums of i8; u8 and bool for masks.
+/// lengths, tables and sums of i8; i64 for positions; u8 and bool for masks.
 pub trait Element: Copy + sealed::Sealed {
     /// The library's number of the type, ATTILE_F32 and so on.
     const DTYPE: i32;
@@ -39,4 +39,4 @@ macro_rules! elements {
     )*};
 }
 elements!(f32 => ATTILE_F32, f64 => ATTILE_F64, F16 => ATTILE_F16, Bf16 => ATTILE_BF16, i32 => ATTILE_I32, u8 => ATTILE_U8, bool => ATTILE_BOOL);
-elements!(i8 => ATTILE_I8, E4m3 => ATTILE_F8_E4M3, E5m2 => ATTILE_F8_E5M2);
+elements!(i64 => ATTILE_I64, i8 => ATTILE_I8, E4m3 => ATTILE_F8_E4M3, E5m2 => ATTILE_F8_E5M2);

@@ -44,7 +44,7 @@ pub use gemm_builder::{Activation, Gemm};
 pub use grouped_builder::GemmGrouped;
 pub use launch::{Level, Support};
 pub use memory::{DeviceBuffer, MemoryKind, Stream};
-pub use quantize_builder::{Dequantize, Quantize};
+pub use quantize_builder::{Dequantize, GgmlFormat, Quantize, Repack, RopeLayout};
 pub use ranks_builder::{AttentionBackwardOverRanks, AttentionOverRanks, Method, RanksSupport};
 pub use reduction_builder::{Reduce, ReduceOp, Softmax};
 pub use tensor::{TensorMut, TensorRef};
