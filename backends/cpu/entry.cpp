@@ -70,6 +70,8 @@ const void *query_interface(uint32_t id, uint32_t version) {
             return &g_softmax_interface;
         case ATTILE_INTERFACE_QUANTIZE:
             return &g_quantize_interface;
+        case ATTILE_INTERFACE_REPACK:
+            return &g_repack_interface;
         case ATTILE_INTERFACE_GEMM_GROUPED:
             return &g_gemm_grouped_interface;
         default:

@@ -90,6 +90,7 @@ extern const attile_attention_merge_backward_interface g_attention_merge_backwar
 extern const attile_reduce_interface g_reduce_interface;
 extern const attile_softmax_interface g_softmax_interface;
 extern const attile_quantize_interface g_quantize_interface;
+extern const attile_repack_interface g_repack_interface;
 
 }  // namespace attile::cpu
 

@@ -71,6 +71,7 @@ set(ATTILE_GPU_KERNEL_SOURCES
   rows/reduce.cu
   rows/softmax.cu
   quantize/quantize.cu
+  quantize/repack.cu
   ${ATTILE_GPU_GEMM_SOURCES}
   ${ATTILE_GPU_ATTENTION_SOURCES}
 )

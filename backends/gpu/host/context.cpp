@@ -160,6 +160,8 @@ const void *query_interface(uint32_t id, uint32_t version) {
             return checked(kMergeBackwardInterface, version);
         case ATTILE_INTERFACE_QUANTIZE:
             return checked(kQuantizeInterface, version);
+        case ATTILE_INTERFACE_REPACK:
+            return checked(kRepackInterface, version);
 #if defined(ATTILE_GPU_HAS_GEMM)
         case ATTILE_INTERFACE_GEMM:
             return checked(kGemmInterface, version);

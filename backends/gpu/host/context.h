@@ -40,6 +40,7 @@ extern const attile_attention_merge_backward_interface kMergeBackwardInterface;
 extern const attile_reduce_interface kReduceInterface;
 extern const attile_softmax_interface kSoftmaxInterface;
 extern const attile_quantize_interface kQuantizeInterface;
+extern const attile_repack_interface kRepackInterface;
 
 // Runs the body of a table's function with the device current; no exception passes the C boundary. A device that failed refuses, unless the
 // body gives back what it has.

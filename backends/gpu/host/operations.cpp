@@ -274,6 +274,8 @@ const attile_attention_merge_backward_interface kMergeBackwardInterface = {
 const attile_quantize_interface kQuantizeInterface = {sizeof(attile_quantize_interface), 1,
                                                       table_query<attile_quantize_problem, kQuantizeFamilies>,
                                                       table_run<attile_quantize_problem, kQuantizeFamilies>};
+const attile_repack_interface kRepackInterface = {sizeof(attile_repack_interface), 1, table_query<attile_repack_problem, kRepackFamilies>,
+                                                  table_run<attile_repack_problem, kRepackFamilies>};
 #if defined(ATTILE_GPU_HAS_GEMM)
 const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 3, table_query<attile_gemm_problem, kGemmFamilies>,
                                               table_run<attile_gemm_problem, kGemmFamilies>};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantize, and back: their families. Operands are reachable by the device.
+// quantize, and back, and repack: their families. Operands are reachable by the device.
 #pragma once
 
 #include "host/family.h"
@@ -7,5 +7,6 @@
 namespace attile::gpu {
 
 extern const Families<attile_quantize_problem> kQuantizeFamilies;
+extern const Families<attile_repack_problem> kRepackFamilies;
 
 }  // namespace attile::gpu
