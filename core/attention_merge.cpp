@@ -89,7 +89,7 @@ int32_t normalise_merge(const Call &call, const attile_attention_merge_args &arg
         part_views[p] = o_part;
         part_views[args.parts + p] = lse_part;
     }
-    problem->compute = part_type == kF64 ? ATTILE_F64 : ATTILE_F32;
+    problem->compute = part_type == kF64 || is_exact(launch.flags) ? ATTILE_F64 : ATTILE_F32;
     problem->batch = views->o.shape(0);
     problem->heads = views->o.shape(1);
     problem->len = views->o.shape(2);
@@ -106,7 +106,7 @@ namespace {
 
 int32_t prepare(const Call &call, const attile_attention_merge_args *args, MergeProblem *merge) {
     attile_attention_merge_args full;
-    ATTILE_TRY(read_args(call.operation, "args", kMergeFirstSize, kMergeFlags, args, &full));
+    ATTILE_TRY(read_args(call.operation, "args", kMergeFirstSize, kForwardMergeFlags, args, &full));
     attile_attention_merge_problem &problem = merge->problem;
     problem = {};
     problem.struct_size = sizeof problem;
@@ -131,6 +131,7 @@ int32_t attile_attention_merge(attile_context *handle, const attile_attention_me
         const Call call = {"attention_merge"};
         MergeProblem merge;
         ATTILE_TRY(prepare(call, args, &merge));
+        ATTILE_TRY(check_exact_known(call, context, context->interfaces.attention_merge, merge.problem.launch, kExactVersion));
         return run_problem(call, context, context->interfaces.attention_merge, merge.problem, merge.problem.launch, merge.nothing_to_do);
     });
 }
@@ -141,6 +142,9 @@ int32_t attile_attention_merge_query(attile_context *handle, const attile_attent
         MergeProblem merge;
         ATTILE_TRY(prepare(call, args, &merge));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
+        const attile_launch &launch = merge.problem.launch;
+        const auto check = [&] { return check_exact_known(call, context, context->interfaces.attention_merge, launch, kExactVersion); };
+        if (answer_failure(check, support)) return ATTILE_OK;
         return query_problem(call, context, context->interfaces.attention_merge, merge.problem, merge.nothing_to_do, support);
     });
 }

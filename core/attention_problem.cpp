@@ -281,6 +281,21 @@ void normalise_paging(const AttentionViews &views, const Lengths &lengths, attil
 
 }  // namespace
 
+int32_t check_exact(const Call &call, const attile_attention_problem &problem) {
+    const struct {
+        const char *name;
+        int32_t dtype;
+    } operands[] = {{"q", problem.q.dtype}, {"k", problem.k.dtype}, {"v", problem.v.dtype}};
+    for (const auto &operand : operands) {
+        if (operand.dtype == ATTILE_F64 || operand.dtype == ATTILE_F32) continue;
+        return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: EXACT_PRODUCTS is set and %s has the type %s; expected f64 or f32", call.operation,
+                    operand.name, DtypeText(operand.dtype).text);
+    }
+    if (problem.softcap == 0) return ATTILE_OK;
+    return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: EXACT_PRODUCTS is set and softcap is %g; expected 0, since tanh has no exact steps",
+                call.operation, problem.softcap);
+}
+
 int32_t normalise_attention(const Call &call, const attile_attention_args &args, AttentionPass pass, AttentionViews *views,
                             attile_attention_problem *problem) {
     *problem = {};
@@ -296,7 +311,7 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
     ATTILE_TRY(check_scale_shape(call, views->k_scale, views->k, &problem->k_group));
     ATTILE_TRY(check_scale_shape(call, views->v_scale, views->v, &problem->v_group));
 
-    problem->compute = args.q.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+    problem->compute = args.q.dtype == ATTILE_F64 || is_exact(args.flags) ? ATTILE_F64 : ATTILE_F32;
     problem->batch = lengths.batch;
     problem->heads_q = views->q.shape(1);
     problem->heads_kv = views->k.shape(1);

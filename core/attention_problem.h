@@ -13,7 +13,7 @@ namespace attile::core {
 
 inline constexpr uint32_t kAttentionFirstSize = ATTILE_SIZE_UP_TO(attile_attention_args, block_table);
 inline constexpr uint32_t kAttentionFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_ALLOW_SPLIT_TF32;
-inline constexpr uint32_t kForwardFlags = kAttentionFlags | ATTILE_FLAG_FAST_ACCUMULATION;
+inline constexpr uint32_t kForwardFlags = kAttentionFlags | ATTILE_FLAG_FAST_ACCUMULATION | ATTILE_FLAG_EXACT_PRODUCTS;
 
 // Every tensor of a forward call.
 struct AttentionViews {
@@ -33,10 +33,18 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
 int32_t read_attention(const Call &call, const attile_attention_args *args, attile_attention_args *full, attile_attention_problem *problem,
                        bool *nothing_to_do);
 
-// A backend that knows the first version of the problem alone would not see what is newer in it, and compute something else.
+// What no backend computes exactly, and why.
+int32_t check_exact(const Call &call, const attile_attention_problem &problem);
+
+// A backend that knows an earlier version of the problem alone would not see what is newer in it, and compute something else. What is asked
+// of exact products that nobody has is refused here, too.
 template <typename Interface>
 int32_t check_version(const Call &call, const Context *context, const Interface *interface, const attile_attention_problem &problem,
                       const attile_operand &dlse = {}) {
+    if (is_exact(problem.launch.flags)) {
+        ATTILE_TRY(check_exact(call, problem));
+        return check_exact_known(call, context, interface, problem.launch, 3);
+    }
     const bool rows_alone_packed =
         problem.cu_len_q.dtype != 0 && problem.cu_len_k.dtype == 0 && problem.block_table.dtype == 0 && problem.len_k > 0;
     const char *const newer = problem.key_starts.dtype != 0      ? "key_starts"

@@ -20,8 +20,6 @@ struct GemmViews {
     View a, b, c, d, bias, a_scale, b_scale, b_zero;
 };
 
-bool is_exact(uint32_t flags) { return (flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0; }
-
 // The type that alpha and beta have in the call: that of the sums.
 int32_t factor_dtype(const attile_gemm_args &args) { return is_exact(args.flags) ? ATTILE_F64 : args.a.dtype; }
 
@@ -243,9 +241,7 @@ int32_t check_version(const Call &call, const Context *context, const attile_gem
                       const attile_gemm_problem &problem) {
     if (is_exact(problem.launch.flags)) {
         ATTILE_TRY(check_exact(call, problem));
-        if (interface == nullptr || interface->version >= 3) return ATTILE_OK;
-        return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: the backend '%s' is too old to know EXACT_PRODUCTS", call.operation,
-                    context->backend_name);
+        return check_exact_known(call, context, interface, problem.launch, 3);
     }
     if (((dtype_bit(problem.a.dtype) | dtype_bit(problem.b.dtype)) & (kNarrow | kFourBits)) == 0) return ATTILE_OK;
     if (interface == nullptr || interface->version >= 2) return ATTILE_OK;

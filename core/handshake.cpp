@@ -19,10 +19,20 @@ struct TableHead {
     uint32_t struct_size;
     uint32_t version;
 };
-// Of an interface. That of products has grown twice, those of attention once.
+// Of an interface. Those of products and attention have grown twice, most others once.
 constexpr uint32_t highest_version(uint32_t id) {
-    if (id == ATTILE_INTERFACE_GEMM) return 3;
-    return id == ATTILE_INTERFACE_ATTENTION || id == ATTILE_INTERFACE_ATTENTION_BACKWARD ? 2 : 1;
+    switch (id) {
+        case ATTILE_INTERFACE_GEMM:
+        case ATTILE_INTERFACE_ATTENTION:
+            return 3;
+        case ATTILE_INTERFACE_ATTENTION_BACKWARD:
+        case ATTILE_INTERFACE_ATTENTION_MERGE:
+        case ATTILE_INTERFACE_REDUCE:
+        case ATTILE_INTERFACE_SOFTMAX:
+            return 2;
+        default:
+            return 1;
+    }
 }
 constexpr size_t kMaxVersionBytes = 31;
 

@@ -13,7 +13,8 @@
 namespace attile::core {
 
 inline constexpr uint32_t kMergeFirstSize = ATTILE_SIZE_UP_TO(attile_attention_merge_args, lse);
-inline constexpr uint32_t kMergeFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;
+inline constexpr uint32_t kMergeFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;  // of gradients
+inline constexpr uint32_t kForwardMergeFlags = kMergeFlags | ATTILE_FLAG_EXACT_PRODUCTS;
 
 // As many parts as are common need no allocation.
 inline constexpr int64_t kInlineParts = 16;

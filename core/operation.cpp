@@ -97,6 +97,11 @@ int32_t fail_unsupported_operation(const Call &call, const Context *context) {
                 context->backend_name);
 }
 
+int32_t fail_exact_unknown(const Call &call, const Context *context) {
+    return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: the backend '%s' is too old to know EXACT_PRODUCTS", call.operation,
+                context->backend_name);
+}
+
 int32_t fail_workspace(const Call &call, const attile_launch &launch, int64_t needed) {
     if (launch.workspace == nullptr) {
         return fail(ATTILE_ERROR_WORKSPACE_TOO_SMALL, "%s: ATTILE_FLAG_NO_ALLOC is set and workspace is NULL; expected %lld bytes",

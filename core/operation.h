@@ -89,6 +89,16 @@ int32_t ask_backend(const Call &call, const Context *context, const Interface *i
     return ATTILE_OK;
 }
 
+// A backend whose interface is older than `version` knows no exact results of the operation, and is not asked for them.
+inline constexpr uint32_t kExactVersion = 2;  // of reduce, softmax and merge
+inline bool is_exact(uint32_t flags) { return (flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0; }
+int32_t fail_exact_unknown(const Call &call, const Context *context);
+template <typename Interface>
+int32_t check_exact_known(const Call &call, const Context *context, const Interface *interface, const attile_launch &launch,
+                          uint32_t version) {
+    return !is_exact(launch.flags) || interface == nullptr || interface->version >= version ? ATTILE_OK : fail_exact_unknown(call, context);
+}
+
 template <typename Interface>
 bool is_implemented(const Interface *interface) {
     return interface != nullptr && interface->run != nullptr && interface->query != nullptr;

@@ -8,7 +8,7 @@ namespace attile::core {
 namespace {
 
 constexpr uint32_t kFirstSoftmaxSize = ATTILE_SIZE_UP_TO(attile_softmax_args, reserved);
-constexpr uint32_t kSoftmaxFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;
+constexpr uint32_t kSoftmaxFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_EXACT_PRODUCTS;
 
 int32_t prepare(const Call &call, const attile_softmax_args *args, attile_softmax_problem *problem, bool *nothing_to_do) {
     attile_softmax_args full;
@@ -28,7 +28,7 @@ int32_t prepare(const Call &call, const attile_softmax_args *args, attile_softma
     ATTILE_TRY(refuse_partial_overlap(call, y, x));
     const View *all[] = {&x, &y};
     ATTILE_TRY(check_workspace_apart(call, problem->launch, all, 2));
-    problem->compute = full.x.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+    problem->compute = full.x.dtype == ATTILE_F64 || is_exact(full.flags) ? ATTILE_F64 : ATTILE_F32;
     order.shape(x, problem->shape);
     problem->x = order.operand(x);
     problem->y = order.operand(y);
@@ -49,6 +49,7 @@ int32_t attile_softmax(attile_context *handle, const attile_softmax_args *args) 
         attile_softmax_problem problem;
         bool nothing_to_do = false;
         ATTILE_TRY(prepare(call, args, &problem, &nothing_to_do));
+        ATTILE_TRY(check_exact_known(call, context, context->interfaces.softmax, problem.launch, kExactVersion));
         return run_problem(call, context, context->interfaces.softmax, problem, problem.launch, nothing_to_do);
     });
 }
@@ -60,6 +61,8 @@ int32_t attile_softmax_query(attile_context *handle, const attile_softmax_args *
         bool nothing_to_do = false;
         ATTILE_TRY(prepare(call, args, &problem, &nothing_to_do));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
+        const auto check = [&] { return check_exact_known(call, context, context->interfaces.softmax, problem.launch, kExactVersion); };
+        if (answer_failure(check, support)) return ATTILE_OK;
         return query_problem(call, context, context->interfaces.softmax, problem, nothing_to_do, support);
     });
 }

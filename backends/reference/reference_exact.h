@@ -14,6 +14,7 @@ namespace attile::reference {
 
 class ExactSum {
   public:
+    void add(double x) { add_product(x, 1); }
     void add_product(double x, double y) {
         const Number a(x), b(y);
         const bool negative = a.negative != b.negative;
@@ -34,6 +35,7 @@ class ExactSum {
         const bool negative = magnitude.back() >> 63 != 0;
         if (negative) negate(magnitude);
         int top = kBits - 1;
+        while (top >= 0 && magnitude[static_cast<std::size_t>(top / 64)] == 0) top -= 64;
         while (top >= 0 && !bit(magnitude, top)) --top;
         if (top < 0) return 0.0;
         // The last bit that stays: 52 below the first, but never below the last bit of subnormal numbers.
@@ -42,7 +44,11 @@ class ExactSum {
         std::uint64_t kept = 0;
         for (int i = top; i >= last; --i) kept = kept << 1 | (bit(magnitude, i) ? 1u : 0u);
         bool below_half = false;
-        for (int i = 0; i < last - 1 && !below_half; ++i) below_half = bit(magnitude, i);
+        for (int i = 0; i < last - 1 && !below_half;) {
+            const bool is_limb = i % 64 == 0 && i + 64 <= last - 1;
+            below_half = is_limb ? magnitude[static_cast<std::size_t>(i / 64)] != 0 : bit(magnitude, i);
+            i += is_limb ? 64 : 1;
+        }
         if (bit(magnitude, last - 1) && (below_half || (kept & 1) != 0)) ++kept;
         // Units of 2^(last - kLowest): a carry out of the significand moves into the exponent by itself, also from subnormal to normal.
         const int exponent = last - kLastOfSubnormal;
@@ -111,7 +117,12 @@ class ExactSum {
     bool is_nan_ = false, has_plus_infinity_ = false, has_minus_infinity_ = false;
 };
 
-// A product with EXACT_PRODUCTS.
+inline bool is_exact(const attile_launch &launch) { return (launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0; }
+
+// The operations with EXACT_PRODUCTS.
 void multiply_exactly(const attile_gemm_problem *p);
+void reduce_exactly(const attile_reduce_problem *p);
+void softmax_exactly(const attile_softmax_problem *p);
+void merge_exactly(const attile_attention_merge_problem *p);
 
 }  // namespace attile::reference

@@ -5,6 +5,7 @@
 
 #include "reference_backend.h"
 #include "reference_element.h"
+#include "reference_exact.h"
 
 namespace attile::reference {
 namespace {
@@ -24,6 +25,7 @@ double merged_lse(const attile_attention_merge_problem *p, std::int64_t b, std::
 }
 
 std::int32_t run(void *, const attile_attention_merge_problem *p) {
+    if (is_exact(p->launch)) return merge_exactly(p), ATTILE_OK;
     for (std::int64_t b = 0; b < p->batch; ++b)
         for (std::int64_t h = 0; h < p->heads; ++h)
             for (std::int64_t l = 0; l < p->len; ++l) {
@@ -46,12 +48,13 @@ std::int32_t query(void *, const attile_attention_merge_problem *p, attile_suppo
     const double parts = static_cast<double>(p->parts), dv = static_cast<double>(p->head_dim_v);
     const double read = parts * (dv * bytes_of(p->o_parts[0]) + bytes_of(p->lse_parts[0]));
     const double written = dv * bytes_of(p->o) + bytes_of(p->lse);
-    answer(support, "reference_attention_merge", 0, 2 * rows * parts * dv, rows * (read + written));
+    answer(support, is_exact(p->launch) ? "reference_attention_merge_exact" : "reference_attention_merge", 0, 2 * rows * parts * dv,
+           rows * (read + written));
     return ATTILE_OK;
 }
 
 }  // namespace
 
-const attile_attention_merge_interface attention_merge_interface = {sizeof(attile_attention_merge_interface), 1, query, run};
+const attile_attention_merge_interface attention_merge_interface = {sizeof(attile_attention_merge_interface), 2, query, run};
 
 }  // namespace attile::reference

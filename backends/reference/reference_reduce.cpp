@@ -5,6 +5,7 @@
 
 #include "reference_backend.h"
 #include "reference_element.h"
+#include "reference_exact.h"
 #include "reference_sum.h"
 
 namespace attile::reference {
@@ -35,6 +36,7 @@ double reduce_row(const attile_reduce_problem *p, std::int64_t i, std::int64_t j
 }
 
 std::int32_t run(void *, const attile_reduce_problem *p) {
+    if (is_exact(p->launch)) return reduce_exactly(p), ATTILE_OK;
     for (std::int64_t i = 0; i < p->shape[0]; ++i)
         for (std::int64_t j = 0; j < p->shape[1]; ++j)
             for (std::int64_t l = 0; l < p->shape[2]; ++l) store(p->y, reduce_row(p, i, j, l), i, j, l);
@@ -44,12 +46,13 @@ std::int32_t run(void *, const attile_reduce_problem *p) {
 std::int32_t query(void *, const attile_reduce_problem *p, attile_support *support) {
     const double rows = static_cast<double>(p->shape[0]) * static_cast<double>(p->shape[1]) * static_cast<double>(p->shape[2]);
     const double count = static_cast<double>(p->shape[3]);
-    answer(support, "reference_reduce", 0, rows * count, rows * (count * bytes_of(p->x) + bytes_of(p->y)));
+    answer(support, is_exact(p->launch) ? "reference_reduce_exact" : "reference_reduce", 0, rows * count,
+           rows * (count * bytes_of(p->x) + bytes_of(p->y)));
     return ATTILE_OK;
 }
 
 }  // namespace
 
-const attile_reduce_interface reduce_interface = {sizeof(attile_reduce_interface), 1, query, run};
+const attile_reduce_interface reduce_interface = {sizeof(attile_reduce_interface), 2, query, run};
 
 }  // namespace attile::reference

@@ -539,7 +539,7 @@ ATTILE_API int32_t attile_gemm_grouped_query(attile_context *context, const atti
 /** Arguments of attile_attention(). */
 typedef struct attile_attention_args {
     uint32_t struct_size;        /**< sizeof(attile_attention_args); attile_attention_init() sets it. */
-    uint32_t flags;              /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _ALLOW_SPLIT_TF32, _FAST_ACCUMULATION. */
+    uint32_t flags;              /**< Any ATTILE_FLAG_ constants but ATTILE_FLAG_ALLOW_NONDETERMINISTIC. */
     const void *next;            /**< Must be NULL. */
     void *stream;                /**< Stream to run on; NULL: the default stream. */
     void *workspace;             /**< Device memory for intermediate results, 256-byte aligned; NULL: taken from the context's pool. */
@@ -630,6 +630,11 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * it does for attile_gemm(), and to round the weights exp(s_j) of o's sum, but not those of Z, to f8_e4m3, as tensor cores for 8-bit floats
  * want them. It obliges to nothing, and other types take no notice of it. The bound on the error is in the page on numerics.
  *
+ * **Exact products** (since 1.1) With ATTILE_FLAG_EXACT_PRODUCTS, for q, k and v all f64 or all f32 and without softcap, q.k, Z and sums of
+ * weights times v are exact, then rounded once to float64; scale, bias, ALiBi, exp, log and the division follow in float64 by the steps
+ * that the page on numerics gives. Every NaN in o and lse is the positive quiet one without payload. No bit depends on the backend, the
+ * device, threads, the batch or strides.
+ *
  * Lengths, offsets and page numbers are data and cannot be checked beforehand on a device: a length or key_starts is clamped to what
  * there is, causal_offset to -2^28 .. 2^28, and keys of a page number out of range count as hidden.
  *
@@ -653,6 +658,7 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  *   causal_offset with neither a mask nor alibi_slopes, negative sizes
  * - ATTILE_ERROR_ALIASING: an output overlaps something
  * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
+ * - ATTILE_ERROR_UNSUPPORTED_DTYPE, ATTILE_ERROR_UNSUPPORTED_FEATURE: exact products of other types, or with a softcap
  * - a code of block 2xxx: the backend lacks it, and attile_attention_query() says so too; 4xxx, 5xxx: memory or device
  *
  * Since 1.0.
@@ -722,7 +728,7 @@ ATTILE_API int32_t attile_attention_backward_query(attile_context *context, cons
 /** Arguments of attile_attention_merge(). */
 typedef struct attile_attention_merge_args {
     uint32_t struct_size;           /**< sizeof(attile_attention_merge_args). */
-    uint32_t flags;                 /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    uint32_t flags;                 /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _EXACT_PRODUCTS. */
     const void *next;               /**< Must be NULL. */
     void *stream;                   /**< Stream to run on; NULL: the default stream. */
     void *workspace;                /**< As for attile_attention(). */
@@ -744,11 +750,16 @@ ATTILE_API void attile_attention_merge_init(attile_attention_merge_args *args, u
  * **Formula** lse = log sum_p exp(lse_p); o = sum_p exp(lse_p - lse) o_p. A part with lse_p = -inf contributes nothing, whatever its o
  * holds; if all are, o = 0 and lse = -inf.
  *
+ * **Exact sums** (since 1.1) With ATTILE_FLAG_EXACT_PRODUCTS, sums and products of weights and o_p are exact, then rounded once to float64;
+ * exp, log and the division follow in float64 by steps that the page on numerics gives, and results are rounded once to their types. Every
+ * NaN is the positive quiet one without payload. No bit depends on the backend, the device, threads or strides.
+ *
  * **Shapes, strides, memory, stream, thread safety** as attile_attention(). A sink must have been given to one part only.
  *
  * @param context The context to run on.
  * @param args What to compute.
- * @return As attile_attention(); ATTILE_ERROR_INVALID_VALUE: `parts` below 1. Since 1.0.
+ * @return As attile_attention(); ATTILE_ERROR_INVALID_VALUE: `parts` below 1; ATTILE_ERROR_UNSUPPORTED_FEATURE: a backend without exact
+ * sums. Since 1.0.
  */
 ATTILE_API int32_t attile_attention_merge(attile_context *context, const attile_attention_merge_args *args);
 
@@ -951,7 +962,7 @@ ATTILE_API void attile_prepared_destroy(attile_prepared *prepared);
 /** Arguments of attile_reduce(). */
 typedef struct attile_reduce_args {
     uint32_t struct_size;    /**< sizeof(attile_reduce_args). */
-    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _EXACT_PRODUCTS. */
     const void *next;        /**< Must be NULL. */
     void *stream;            /**< Stream to run on; NULL: the default stream. */
     void *workspace;         /**< As for attile_gemm(). */
@@ -969,10 +980,15 @@ ATTILE_API void attile_reduce_init(attile_reduce_args *args, uint64_t size);
 /**
  * @brief Reduce one axis: y = sum, max, min or mean of x over it.
  *
+ * **Exact sums** (since 1.1) With ATTILE_FLAG_EXACT_PRODUCTS the sum is exact, then rounded once to float64; the mean is that over the
+ * count, rounded to float64; y is rounded once to its type. A sum of 0 is +0, of zeros of both signs the maximum is +0 and the minimum -0,
+ * and every NaN is the positive quiet one without payload. No bit depends on the backend, the device, threads or strides.
+ *
  * **Shapes and strides** any; y must not overlap x. **Memory, stream, thread safety** as attile_gemm().
  * @param context The context to run on.
  * @param args What to compute.
- * @return As attile_gemm(); ATTILE_ERROR_INVALID_VALUE: unknown op, or an axis outside the rank. Since 1.0.
+ * @return As attile_gemm(); ATTILE_ERROR_INVALID_VALUE: unknown op, or an axis outside the rank; ATTILE_ERROR_UNSUPPORTED_FEATURE: a
+ * backend without exact sums. Since 1.0.
  */
 ATTILE_API int32_t attile_reduce(attile_context *context, const attile_reduce_args *args);
 
@@ -988,7 +1004,7 @@ ATTILE_API int32_t attile_reduce_query(attile_context *context, const attile_red
 /** Arguments of attile_softmax(). */
 typedef struct attile_softmax_args {
     uint32_t struct_size;    /**< sizeof(attile_softmax_args). */
-    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _EXACT_PRODUCTS. */
     const void *next;        /**< Must be NULL. */
     void *stream;            /**< Stream to run on; NULL: the default stream. */
     void *workspace;         /**< As for attile_gemm(). */
@@ -1008,10 +1024,15 @@ ATTILE_API void attile_softmax_init(attile_softmax_args *args, uint64_t size);
  *
  * A row of -inf alone gives zeros, as a row without keys does in attention; a row that holds NaN or +inf gives NaN.
  *
+ * **Exact sums** (since 1.1) With ATTILE_FLAG_EXACT_PRODUCTS the sum of the weights is exact, then rounded once to float64; exp and the
+ * division are those of attile_attention_merge(), and y is rounded once to its type. No bit depends on the backend, the device, threads or
+ * strides.
+ *
  * **Shapes and strides** any; y overlaps x exactly or not at all. **Memory, stream, thread safety** as attile_gemm().
  * @param context The context to run on.
  * @param args What to compute.
- * @return As attile_gemm(); ATTILE_ERROR_INVALID_VALUE: an axis outside the rank. Since 1.0.
+ * @return As attile_gemm(); ATTILE_ERROR_INVALID_VALUE: an axis outside the rank; ATTILE_ERROR_UNSUPPORTED_FEATURE: a backend without
+ * exact sums. Since 1.0.
  */
 ATTILE_API int32_t attile_softmax(attile_context *context, const attile_softmax_args *args);
 

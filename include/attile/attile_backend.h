@@ -224,7 +224,7 @@ typedef struct attile_gemm_grouped_interface {
  */
 typedef struct attile_attention_problem {
     uint32_t struct_size;         /**< sizeof of this struct. */
-    int32_t compute;              /**< ATTILE_F32, or ATTILE_F64 for f64 operands. */
+    int32_t compute;              /**< ATTILE_F32; ATTILE_F64 for f64 operands and exact products. */
     attile_launch launch;         /**< Where it runs. */
     int64_t batch;                /**< B: batch entries, or sequences if packed. */
     int64_t heads_q;              /**< Hq, a multiple of heads_kv. */
@@ -272,8 +272,8 @@ typedef struct attile_attention_problem {
 /** Attention forward. */
 typedef struct attile_attention_interface {
     uint32_t struct_size; /**< sizeof of this table. */
-    uint32_t version;     /**< 2; 1: problems with operands of version 2, with packed rows alone, or whose k, v or bias have another type
-                             than q (but for a bias of f32), are not given to it. */
+    uint32_t version;     /**< 3; 2: problems with ATTILE_FLAG_EXACT_PRODUCTS are not given to it; 1: nor those with operands of version 2,
+                             with packed rows alone, or whose k, v or bias have another type than q (but for a bias of f32). */
     int32_t (*query)(void *state, const attile_attention_problem *problem,
                      attile_support *support);                            /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_attention_problem *problem); /**< Do it, or queue it. */
@@ -306,7 +306,7 @@ typedef struct attile_attention_backward_interface {
 /** o = sum_p exp(lse_p - lse) o_p. */
 typedef struct attile_attention_merge_problem {
     uint32_t struct_size;            /**< sizeof of this struct. */
-    int32_t compute;                 /**< ATTILE_F32, or ATTILE_F64 for f64 parts. */
+    int32_t compute;                 /**< ATTILE_F32; ATTILE_F64 for f64 parts and exact sums. */
     attile_launch launch;            /**< Where it runs. */
     int64_t batch;                   /**< B */
     int64_t heads;                   /**< H */
@@ -322,7 +322,7 @@ typedef struct attile_attention_merge_problem {
 /** Merging of partial attention results. */
 typedef struct attile_attention_merge_interface {
     uint32_t struct_size; /**< sizeof of this table. */
-    uint32_t version;     /**< 1 */
+    uint32_t version;     /**< 2; 1: problems with ATTILE_FLAG_EXACT_PRODUCTS are not given to it. */
     int32_t (*query)(void *state, const attile_attention_merge_problem *problem,
                      attile_support *support);                                  /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_attention_merge_problem *problem); /**< Do it, or queue it. */
@@ -361,7 +361,7 @@ typedef struct attile_attention_merge_backward_interface {
  */
 typedef struct attile_reduce_problem {
     uint32_t struct_size; /**< sizeof of this struct. */
-    int32_t compute;      /**< ATTILE_F32, or ATTILE_F64 for f64 input. */
+    int32_t compute;      /**< ATTILE_F32; ATTILE_F64 for f64 input and exact sums. */
     attile_launch launch; /**< Where it runs. */
     int64_t shape[4];     /**< Extents of x; shape[3] is the reduced axis. */
     attile_operand x;     /**< Input, axes as shape. */
@@ -373,7 +373,7 @@ typedef struct attile_reduce_problem {
 /** Reductions. */
 typedef struct attile_reduce_interface {
     uint32_t struct_size; /**< sizeof of this table. */
-    uint32_t version;     /**< 1 */
+    uint32_t version;     /**< 2; 1: problems with ATTILE_FLAG_EXACT_PRODUCTS are not given to it. */
     int32_t (*query)(void *state, const attile_reduce_problem *problem,
                      attile_support *support);                         /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_reduce_problem *problem); /**< Do it, or queue it. */
@@ -382,7 +382,7 @@ typedef struct attile_reduce_interface {
 /** y[i, j, l, :] = softmax(x[i, j, l, :]): axes as in attile_reduce_problem; y may be exactly x. */
 typedef struct attile_softmax_problem {
     uint32_t struct_size; /**< sizeof of this struct. */
-    int32_t compute;      /**< ATTILE_F32, or ATTILE_F64 for f64 input. */
+    int32_t compute;      /**< ATTILE_F32; ATTILE_F64 for f64 input and exact sums. */
     attile_launch launch; /**< Where it runs. */
     int64_t shape[4];     /**< Extents; shape[3] is the normalised axis. */
     attile_operand x;     /**< Input, axes as shape. */
@@ -392,7 +392,7 @@ typedef struct attile_softmax_problem {
 /** Softmax. */
 typedef struct attile_softmax_interface {
     uint32_t struct_size; /**< sizeof of this table. */
-    uint32_t version;     /**< 1 */
+    uint32_t version;     /**< 2; 1: problems with ATTILE_FLAG_EXACT_PRODUCTS are not given to it. */
     int32_t (*query)(void *state, const attile_softmax_problem *problem,
                      attile_support *support);                          /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_softmax_problem *problem); /**< Do it, or queue it. */

@@ -16,28 +16,6 @@ using Values = std::vector<double>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
-double drawn(Random &random, const ExactProblem &p) {
-    const int low = p.f64 ? -300 : -70;
-    switch (p.numbers) {
-        case Numbers::kUniform:
-            return 2 * random.uniform() - 1;
-        case Numbers::kPositive:
-            return random.uniform();
-        case Numbers::kSpread:
-            return std::ldexp(random.normal(), static_cast<int>(random.between(low, -low)));
-        case Numbers::kSomeSpread:
-            return std::ldexp(random.normal(), static_cast<int>(random.between(-30, 30)));
-        case Numbers::kIntegers:
-            return static_cast<double>(random.between(-9, 9));
-        case Numbers::kSubnormal:
-            return std::ldexp(random.normal(), p.f64 ? -537 : -75);
-        case Numbers::kLarge:
-            return std::ldexp(random.normal(), p.f64 ? 509 : 61);
-        default:
-            return random.normal();
-    }
-}
-
 // a is batch x m x k, b is batch x k x n.
 void draw(const ExactProblem &p, Values *a, Values *b) {
     Random random(p.seed);
@@ -46,7 +24,7 @@ void draw(const ExactProblem &p, Values *a, Values *b) {
     a->resize(static_cast<size_t>(p.batch * p.m * p.k));
     b->resize(static_cast<size_t>(p.batch * p.k * p.n));
     for (Values *x : {a, b})
-        for (double &value : *x) value = drawn(random, p);
+        for (double &value : *x) value = exact_number(random, p.numbers, p.f64);
     for (int64_t e = 0; e < p.batch; ++e) {
         if (p.numbers == Numbers::kCancelling) {
             // Pairs of steps that cancel; then a last step that leaves nothing, a last bit, or as much as rounding away from the rest
@@ -131,6 +109,28 @@ const std::pair<Numbers, const char *> kNumbers[] = {
     {Numbers::kLarge, "large"},   {Numbers::kSpecial, "special"},        {Numbers::kZeroLines, "zero_lines"}};
 
 }  // namespace
+
+double exact_number(Random &random, ExactNumbers numbers, bool f64) {
+    const int low = f64 ? -300 : -70;
+    switch (numbers) {
+        case Numbers::kUniform:
+            return 2 * random.uniform() - 1;
+        case Numbers::kPositive:
+            return random.uniform();
+        case Numbers::kSpread:
+            return std::ldexp(random.normal(), static_cast<int>(random.between(low, -low)));
+        case Numbers::kSomeSpread:
+            return std::ldexp(random.normal(), static_cast<int>(random.between(-30, 30)));
+        case Numbers::kIntegers:
+            return static_cast<double>(random.between(-9, 9));
+        case Numbers::kSubnormal:
+            return std::ldexp(random.normal(), f64 ? -537 : -75);
+        case Numbers::kLarge:
+            return std::ldexp(random.normal(), f64 ? 509 : 61);
+        default:
+            return random.normal();
+    }
+}
 
 std::vector<ExactProblem> exact_problems() {
     std::vector<ExactProblem> list;

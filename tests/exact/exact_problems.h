@@ -40,6 +40,10 @@ struct ExactProblem {
     bool relu;
 };
 
+class Random;
+// A number of a row where the problem's kind is one of single numbers.
+double exact_number(Random &random, ExactNumbers numbers, bool f64);
+
 std::vector<ExactProblem> exact_problems();
 ExactProblem random_exact_problem(uint64_t seed);
 

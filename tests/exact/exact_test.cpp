@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bits of exact products: those of a committed table, and those of the reference.
+// Bits of exact products and of exact sums of rows: those of a committed table, and those of the reference.
 //
 // ATTILE_TEST_BACKEND names one backend to test. ATTILE_EXACT_TABLE=FILE writes the table anew, by the reference: after a change of the
 // problems, never after one of results. ATTILE_EXACT_SEEDS=N draws more random problems. ATTILE_EXACT_MOST=N leaves problems of more
@@ -17,6 +17,7 @@
 #include <string>
 
 #include "exact_problems.h"
+#include "exact_rows.h"
 #include "sha256.h"
 #ifdef HAS_CPU
 #include "cpu_contexts.h"
@@ -96,33 +97,43 @@ TEST(Exact, HashesAreThoseOfTheTable) {
         std::string why;
         for (const ExactProblem &problem : exact_problems())
             file << problem.name << ' ' << sha256(run_exact(reference.get(), problem, &why)) << '\n';
+        for (const ExactRows &problem : exact_rows())
+            file << problem.name << ' ' << sha256(run_exact(reference.get(), problem, &why)) << '\n';
         GTEST_SKIP() << "the table is written";
     }
     const std::map<std::string, std::string> wanted = table();
-    ASSERT_EQ(wanted.size(), exact_problems().size());
+    ASSERT_EQ(wanted.size(), exact_problems().size() + exact_rows().size());
     const std::string text = variable("ATTILE_EXACT_MOST");
     const double most = text.empty() ? HUGE_VAL : std::strtod(text.c_str(), nullptr);
     for_contexts([&](const std::string &name, attile_context *context) {
-        int left_out = 0;
-        for (const ExactProblem &problem : exact_problems()) {
-            if (static_cast<double>(problem.batch * problem.m * problem.n) * static_cast<double>(problem.k) > most) {
-                ++left_out;
-                continue;
-            }
+        const auto judge = [&](const auto &problem) {
             std::string why;
             const std::vector<unsigned char> got = run_exact(context, problem, &why);
             ASSERT_EQ(why, "") << name;
             const auto found = wanted.find(problem.name);
             ASSERT_NE(found, wanted.end()) << problem.name;
             EXPECT_EQ(sha256(got), found->second) << name << ": " << problem.name;
+        };
+        for (const ExactRows &problem : exact_rows()) judge(problem);
+        int left_out = 0;
+        for (const ExactProblem &problem : exact_problems()) {
+            if (static_cast<double>(problem.batch * problem.m * problem.n) * static_cast<double>(problem.k) > most) {
+                ++left_out;
+                continue;
+            }
+            judge(problem);
         }
         if (left_out > 0) std::printf("%s: %d problems of more than %s multiply-adds left out\n", name.c_str(), left_out, text.c_str());
     });
 }
 
-TEST(Exact, RandomProblemsHaveTheReferencesBits) {
+uint64_t seeds_wanted() {
     const std::string seeds = variable("ATTILE_EXACT_SEEDS");
-    const uint64_t count = seeds.empty() ? 100 : std::strtoull(seeds.c_str(), nullptr, 10);
+    return seeds.empty() ? 100 : std::strtoull(seeds.c_str(), nullptr, 10);
+}
+
+TEST(Exact, RandomProblemsHaveTheReferencesBits) {
+    const uint64_t count = seeds_wanted();
     const Handle reference = open("reference");
     std::vector<std::vector<unsigned char>> wanted;
     for (uint64_t seed = 1; seed <= count; ++seed) {
@@ -139,6 +150,19 @@ TEST(Exact, RandomProblemsHaveTheReferencesBits) {
             const std::vector<unsigned char> got = run_exact(context, problem, &why);
             ASSERT_EQ(why, "") << name;
             EXPECT_EQ(difference(problem, got, want), "") << name << ": " << problem.name;
+        }
+    });
+}
+
+TEST(Exact, RandomRowsHaveTheReferencesBits) {
+    const Handle reference = open("reference");
+    for_contexts([&](const std::string &name, attile_context *context) {
+        for (uint64_t seed = 1; seed <= 2 * seeds_wanted() && name != "reference"; ++seed) {
+            const ExactRows problem = random_exact_rows(seed);
+            std::string why;
+            const std::vector<unsigned char> want = run_exact(reference.get(), problem, &why), got = run_exact(context, problem, &why);
+            ASSERT_EQ(why, "") << name;
+            EXPECT_TRUE(got == want) << name << ": " << problem.name;
         }
     });
 }

@@ -70,8 +70,11 @@ void append_heads(Table *table) {
     }
     table->push_back({"attention/head/flag_of_another_operation", Op::kAttention,
                       [](A &c) { c.attention.args.flags = ATTILE_FLAG_ALLOW_NONDETERMINISTIC; }, ATTILE_ERROR_INVALID_FLAGS, "flags"});
-    table->push_back({"attention/head/exact_products", Op::kAttention, [](A &c) { c.attention.args.flags = ATTILE_FLAG_EXACT_PRODUCTS; },
-                      ATTILE_ERROR_INVALID_FLAGS, "flags"});
+    for (const Op operation : {Op::kAttentionBackward, Op::kAttentionMergeBackward}) {
+        table->push_back({std::string(operation_name(operation)) + "/head/exact_products", operation,
+                          [](A &c) { static_cast<Head *>(c.head())->flags = ATTILE_FLAG_EXACT_PRODUCTS; }, ATTILE_ERROR_INVALID_FLAGS,
+                          "flags"});
+    }
     for (const Op operation : {Op::kAttentionBackward, Op::kAttentionMerge, Op::kReduce, Op::kSoftmax}) {
         table->push_back({std::string(operation_name(operation)) + "/head/fast_accumulation", operation,
                           [](A &c) { static_cast<Head *>(c.head())->flags = ATTILE_FLAG_FAST_ACCUMULATION; }, ATTILE_ERROR_INVALID_FLAGS,

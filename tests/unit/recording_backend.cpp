@@ -116,23 +116,24 @@ const void *bare_interface(uint32_t id, uint32_t) {
     return id == ATTILE_INTERFACE_MEMORY ? &kMemory : nullptr;
 }
 
-template <uint32_t grown_version, uint32_t gemm_version>
+// Of the interfaces that have grown once, and twice.
+template <uint32_t once, uint32_t twice>
 const void *full_interface(uint32_t id, uint32_t version) {
     switch (id) {
         case ATTILE_INTERFACE_GEMM:
-            return &kTable<attile_gemm_interface, attile_gemm_problem, gemm_version>;
+            return &kTable<attile_gemm_interface, attile_gemm_problem, twice>;
         case ATTILE_INTERFACE_ATTENTION:
-            return &kTable<attile_attention_interface, attile_attention_problem, grown_version>;
+            return &kTable<attile_attention_interface, attile_attention_problem, twice>;
         case ATTILE_INTERFACE_ATTENTION_BACKWARD:
-            return &kTable<attile_attention_backward_interface, attile_attention_backward_problem, grown_version>;
+            return &kTable<attile_attention_backward_interface, attile_attention_backward_problem, once>;
         case ATTILE_INTERFACE_ATTENTION_MERGE:
-            return &kTable<attile_attention_merge_interface, attile_attention_merge_problem>;
+            return &kTable<attile_attention_merge_interface, attile_attention_merge_problem, once>;
         case ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD:
             return &kTable<attile_attention_merge_backward_interface, attile_attention_merge_backward_problem>;
         case ATTILE_INTERFACE_REDUCE:
-            return &kTable<attile_reduce_interface, attile_reduce_problem>;
+            return &kTable<attile_reduce_interface, attile_reduce_problem, once>;
         case ATTILE_INTERFACE_SOFTMAX:
-            return &kTable<attile_softmax_interface, attile_softmax_problem>;
+            return &kTable<attile_softmax_interface, attile_softmax_problem, once>;
         case ATTILE_INTERFACE_QUANTIZE:
             return &kTable<attile_quantize_interface, attile_quantize_problem>;
         case ATTILE_INTERFACE_REPACK:

@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "cases_exact.h"
+
 namespace attile::test {
 
 std::vector<Case> list_cases(Tier tier) {
@@ -12,10 +14,15 @@ std::vector<Case> list_cases(Tier tier) {
     append_grouped_cases(list, tier);
     append_attention_cases(list, tier);
     append_backward_cases(list, tier);
-    append_merge_cases(list, tier);
+    const auto with_exact = [&](auto append) {
+        const std::size_t first = list.size();
+        append(list, tier);
+        append_exact_rows(list, first);
+    };
+    with_exact(append_merge_cases);
     append_merge_backward_cases(list, tier);
-    append_reduce_cases(list, tier);
-    append_softmax_cases(list, tier);
+    with_exact(append_reduce_cases);
+    with_exact(append_softmax_cases);
     return list;
 }
 

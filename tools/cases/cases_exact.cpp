@@ -98,7 +98,56 @@ void add_layouts(std::vector<Case> &list, std::int32_t dtype) {
     add(list, "c_unread", dtype, c);
 }
 
+// Rows of numbers that sums in another order would show in.
+void add_rows(std::vector<Case> &list, const std::string &operation, const std::string &name, std::vector<std::int64_t> shape,
+              std::int32_t axis, RowPattern pattern) {
+    for (const TypePair types : kTypePairs) {
+        const std::string id = operation + ".exact_" + name + "." + pair_name(types);
+        if (operation == "softmax") {
+            list.push_back({id, SoftmaxCase{.dtype = types.in,
+                                            .out_dtype = types.out,
+                                            .shape = shape,
+                                            .axis = axis,
+                                            .pattern = pattern,
+                                            .flags = ATTILE_FLAG_EXACT_PRODUCTS}});
+            continue;
+        }
+        for (const auto &[op, op_name] : {std::pair{ATTILE_REDUCE_SUM, "sum"}, {ATTILE_REDUCE_MEAN, "mean"}, {ATTILE_REDUCE_MIN, "min"}})
+            list.push_back({id + "." + op_name, ReduceCase{.dtype = types.in,
+                                                           .out_dtype = types.out,
+                                                           .shape = shape,
+                                                           .axis = axis,
+                                                           .op = op,
+                                                           .pattern = pattern,
+                                                           .flags = ATTILE_FLAG_EXACT_PRODUCTS}});
+    }
+}
+
 }  // namespace
+
+void append_exact_rows(std::vector<Case> &list, std::size_t first) {
+    const std::size_t last = list.size();
+    const std::string operation = operation_of(list.at(first).id);
+    for (std::size_t i = first; i < last; ++i) {
+        Case c = list[i];
+        c.id = operation + ".exact_" + c.id.substr(operation.size() + 1);
+        std::visit(
+            [](auto &problem) {
+                if constexpr (requires { problem.flags; }) problem.flags |= ATTILE_FLAG_EXACT_PRODUCTS;
+            },
+            c.problem);
+        list.push_back(std::move(c));
+    }
+    if (operation == "attention_merge") return;
+    for (const auto &[name, pattern] : {std::pair{"spread", RowPattern::kSpread},
+                                        {"cancelling", RowPattern::kCancelling},
+                                        {"subnormal", RowPattern::kSubnormal},
+                                        {"zeros", RowPattern::kZeros}}) {
+        add_rows(list, operation, name, {9, 97}, 1, pattern);
+        add_rows(list, operation, std::string(name) + "_columns", {33, 70}, 0, pattern);
+        add_rows(list, operation, std::string(name) + "_long", {2, 2501}, 1, pattern);
+    }
+}
 
 void append_exact_cases(std::vector<Case> &list, Tier tier) {
     for (const std::int32_t dtype : {ATTILE_F64, ATTILE_F32}) {

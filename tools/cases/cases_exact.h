@@ -9,5 +9,7 @@
 namespace attile::test {
 
 void append_exact_cases(std::vector<Case> &list, Tier tier);
+/// Of the cases of reduce, softmax or merge from the given place of the list on, the same with exact sums, and some more.
+void append_exact_rows(std::vector<Case> &list, std::size_t first);
 
 }  // namespace attile::test

@@ -10,7 +10,8 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-constexpr const char *kPatternNames[] = {"normal", "positive", "large", "minus_infinity", "nan", "infinity"};
+constexpr const char *kPatternNames[] = {"normal",   "positive", "large",      "minus_infinity", "nan",
+                                         "infinity", "spread",   "cancelling", "subnormal",      "zeros"};
 constexpr const char *kOpNames[] = {"", "sum", "max", "min", "mean"};
 
 struct Where {

@@ -19,6 +19,10 @@ enum class RowPattern : std::uint8_t {
     kMinusInfinity,  ///< some -inf, some rows of nothing else
     kNan,
     kInfinity,
+    kSpread,      ///< over as many binary orders as the type has, halved
+    kCancelling,  ///< sums of 0, or of the least number, of what lies over many orders
+    kSubnormal,
+    kZeros,  ///< of both signs
 };
 
 struct ReduceCase {

@@ -65,6 +65,7 @@ class MergeProblem final : public Problem {
         const MergedValues magnitude = merge_plainly<double>(parts_, false, true);
         std::vector<Honest> all = {{{}, first.o, second.o, magnitude.o}};
         if (c_.lse) all.push_back({{}, first.lse, second.lse, magnitude.lse});
+        for (Honest &h : all) h.to_the_bit = (c_.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0;
         return all;
     }
 

@@ -32,13 +32,30 @@ Values draw(const std::vector<std::int64_t> &shape, const Lines &lines, std::int
             unsigned broadcast) {
     Random random(seed * 0x51ed27ull + 11);
     Values x(shape);
+    const int orders = dtype == ATTILE_F64 ? 500 : dtype == ATTILE_F16 ? 7 : 60;
+    const int last = dtype == ATTILE_F64 ? -1074 : dtype == ATTILE_F32 ? -149 : dtype == ATTILE_F16 ? -24 : -133;
     for (double &value : x.at) {
+        if (pattern == RowPattern::kSpread || pattern == RowPattern::kCancelling) {
+            value = round_to(dtype, std::ldexp(random.normal(), static_cast<int>(random.between(-orders, orders))));
+            continue;
+        }
+        if (pattern == RowPattern::kSubnormal || pattern == RowPattern::kZeros) {
+            const double size = static_cast<double>(random.between(0, pattern == RowPattern::kZeros ? 0 : 50));
+            value = std::ldexp(random.chance(0.5) ? size : -size, last);
+            continue;
+        }
         value = random.normal() * (pattern == RowPattern::kLarge ? 300 : 1);
         value = round_to(dtype, pattern == RowPattern::kPositive ? std::fabs(value) : value);
     }
     make_constant(x, broadcast);
+    if (pattern == RowPattern::kCancelling) {
+        for (std::int64_t row = 0; row < lines.count(); ++row) {
+            for (std::int64_t r = 0; r + 1 < lines.length; r += 2) x.at[lines.index(row, r + 1)] = -x.at[lines.index(row, r)];
+            if (lines.length % 2 == 1) x.at[lines.index(row, lines.length - 1)] = std::ldexp(static_cast<double>(row % 3 - 1), last);
+        }
+    }
     const double special = pattern == RowPattern::kMinusInfinity ? -kInfinity : pattern == RowPattern::kNan ? kNan : kInfinity;
-    if (pattern < RowPattern::kMinusInfinity || broadcast != 0) return x;
+    if (pattern < RowPattern::kMinusInfinity || pattern > RowPattern::kInfinity || broadcast != 0) return x;
     for (std::int64_t row = 0; row < lines.count(); row += 2) {  // every other row has some, every fourth nothing else
         for (std::int64_t r = 0; r < lines.length; ++r)
             if (row % 4 == 0 || random.chance(0.2)) x.at[lines.index(row, r)] = special;
@@ -86,7 +103,8 @@ class ReduceProblem final : public Problem {
         return {{{},
                  f64 ? computed<double>(false, false) : computed<float>(false, false),
                  f64 ? computed<double>(true, false) : computed<float>(true, false),
-                 computed<double>(false, true)}};
+                 computed<double>(false, true),
+                 (c_.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0}};
     }
 
   private:
@@ -160,7 +178,8 @@ class SoftmaxProblem final : public Problem {
         return {{{},
                  f64 ? computed<double>(false, false) : computed<float>(false, false),
                  f64 ? computed<double>(true, false) : computed<float>(true, false),
-                 computed<double>(false, true)}};
+                 computed<double>(false, true),
+                 (c_.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0}};
     }
 
   private:

@@ -24,6 +24,21 @@ class ExactSum {
         return bits >> 31 != 0 ? -magnitude : magnitude;
     }
 
+    void add(double x) {
+        const uint64_t bits = std::bit_cast<uint64_t>(x);
+        const int field = static_cast<int>(bits >> 52 & 0x7ff);
+        if (field == 0x7ff) return add_special(bits, kOne);
+        const uint64_t number = significand(bits, field);
+        if (number == 0) return;
+        const int bit = kLastOfSubnormal + field - (field != 0 ? 1 : 0), first = bit >> 5, shift = bit & 31;
+        const uint64_t low = number << shift;
+        const int64_t sign = static_cast<int64_t>(bits) >> 63;  // 0 or -1
+        add_at(first, low & kPlace, sign);
+        add_at(first + 1, low >> 32, sign);
+        add_at(first + 2, number >> 1 >> (63 - shift), sign);
+        count_added(first, first + 2);
+    }
+
     void add_product(double x, double y) {
         const uint64_t x_bits = std::bit_cast<uint64_t>(x), y_bits = std::bit_cast<uint64_t>(y);
         const int x_field = static_cast<int>(x_bits >> 52 & 0x7ff), y_field = static_cast<int>(y_bits >> 52 & 0x7ff);
@@ -37,15 +52,24 @@ class ExactSum {
         const uint64_t low = static_cast<uint64_t>(product), high = static_cast<uint64_t>(product >> 64);
         const uint64_t moved[2] = {low << shift, high << shift | low >> 1 >> (63 - shift)};
         const int64_t sign = static_cast<int64_t>(x_bits ^ y_bits) >> 63;  // 0 or -1
-        const auto add = [&](int place, uint64_t value) { places_[first + place] += (static_cast<int64_t>(value) ^ sign) - sign; };
-        add(0, moved[0] & kPlace);
-        add(1, moved[0] >> 32);
-        add(2, moved[1] & kPlace);
-        add(3, moved[1] >> 32);
-        add(4, high >> 1 >> (63 - shift));
-        lowest_ = first < lowest_ ? first : lowest_;
-        highest_ = first + 4 > highest_ ? first + 4 : highest_;
-        if (++added_ == kMostAdded) carry();
+        add_at(first, moved[0] & kPlace, sign);
+        add_at(first + 1, moved[0] >> 32, sign);
+        add_at(first + 2, moved[1] & kPlace, sign);
+        add_at(first + 3, moved[1] >> 32, sign);
+        add_at(first + 4, high >> 1 >> (63 - shift), sign);
+        count_added(first, first + 4);
+    }
+
+    // Another sum, in whose places nothing overflows: they are added one by one after carries of both.
+    void add(ExactSum &other) {
+        if (other.highest_ >= 0) {
+            other.carry();
+            if (highest_ >= 0) carry();
+            for (int i = other.lowest_; i <= other.highest_; ++i) places_[i] += other.places_[i];
+            count_added(other.lowest_, other.highest_);
+        }
+        is_nan_ = is_nan_ || other.is_nan_;
+        infinities_ |= other.infinities_;
     }
 
     // The sum, rounded once to nearest even; then the object is a sum of nothing again. A sum of 0 is +0, and there is one NaN.
@@ -75,9 +99,18 @@ class ExactSum {
     // Products end at bit 2148 + 2048; 64 bits hold the carries of any number of them.
     static constexpr int kPlaces = (2148 + 2048 + 64) / 32 + 3;
     static constexpr int64_t kMostAdded = int64_t{1} << 30;  // each below 2^32
+    static constexpr int kLastOfSubnormal = 2148 - 1074;     // bit 0 is the last one of the product of two subnormal numbers
+    static constexpr uint64_t kOne = uint64_t{1023} << 52;
 
     static uint64_t significand(uint64_t bits, int field) {
         return (bits & 0xfffffffffffffu) | static_cast<uint64_t>(field != 0 ? 1 : 0) << 52;
+    }
+
+    void add_at(int place, uint64_t value, int64_t sign) { places_[place] += (static_cast<int64_t>(value) ^ sign) - sign; }
+    void count_added(int first, int last) {
+        lowest_ = first < lowest_ ? first : lowest_;
+        highest_ = last > highest_ ? last : highest_;
+        if (++added_ == kMostAdded) carry();
     }
 
     void add_special(uint64_t x, uint64_t y) {
@@ -114,7 +147,6 @@ class ExactSum {
         const auto place = [&](int i) { return i < lowest_ ? 0 : static_cast<uint64_t>(places_[i]); };
         const int first = 32 * top + 63 - std::countl_zero(place(top));  // the first bit
         // The last bit that stays, not below that of subnormal numbers, 2^-1074.
-        constexpr int kLastOfSubnormal = 2148 - 1074;
         const int last = first - 52 > kLastOfSubnormal ? first - 52 : kLastOfSubnormal;
         // 96 bits from the place of the bit behind the last one on, and whether there is anything below.
         const int from = (last - 1) >> 5, shift = (last - 1) & 31;

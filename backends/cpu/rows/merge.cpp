@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "element.h"
+#include "rows/exact.h"
 #include "rows/merge_rows.h"
 
 namespace attile::cpu {
@@ -47,6 +48,7 @@ void merge_row(const RowKernels<T> &kernels, const Problem &p, const MergeRow &r
 
 int32_t query(void *opaque, const Problem *problem, attile_support *support) {
     const State &state = *static_cast<State *>(opaque);
+    if (is_exact(problem->launch)) return exact_merge_query(state, *problem, support);
     const Problem &p = *problem;
     const MergePlan plan = plan_of(state, p);
     const double parts = static_cast<double>(p.parts), dv = static_cast<double>(p.head_dim_v);
@@ -59,12 +61,13 @@ int32_t query(void *opaque, const Problem *problem, attile_support *support) {
 
 int32_t run(void *opaque, const Problem *problem) {
     State &state = *static_cast<State *>(opaque);
+    if (is_exact(problem->launch)) return exact_merge_run(state, *problem);
     return run_rows(state, plan_of(state, *problem), *problem,
                     [problem](const auto &kernels, const MergeRow &row, char *memory) { merge_row(kernels, *problem, row, memory); });
 }
 
 }  // namespace
 
-const attile_attention_merge_interface g_attention_merge_interface = {sizeof(attile_attention_merge_interface), 1, query, run};
+const attile_attention_merge_interface g_attention_merge_interface = {sizeof(attile_attention_merge_interface), 2, query, run};
 
 }  // namespace attile::cpu

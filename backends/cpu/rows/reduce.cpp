@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "element.h"
+#include "rows/exact.h"
 #include "rows/rows.h"
 #include "threads/threads.h"
 
@@ -132,6 +133,7 @@ void run_plan(const State &state, const ReducePlan &plan, const attile_reduce_pr
 
 int32_t query(void *opaque, const attile_reduce_problem *problem, attile_support *support) {
     const State &state = *static_cast<State *>(opaque);
+    if (is_exact(problem->launch)) return exact_reduce_query(state, *problem, support);
     const attile_reduce_problem &p = *problem;
     const ReducePlan plan = reduce_plan(state, p);
     support->level = ATTILE_SUPPORT_NATIVE;
@@ -152,6 +154,7 @@ int32_t query(void *opaque, const attile_reduce_problem *problem, attile_support
 
 int32_t run(void *opaque, const attile_reduce_problem *problem) {
     State &state = *static_cast<State *>(opaque);
+    if (is_exact(problem->launch)) return exact_reduce_run(state, *problem);
     const ReducePlan plan = reduce_plan(state, *problem);
     const Workspace workspace(state, problem->launch, plan.workspace_bytes);
     if (workspace.failed()) return out_of_workspace(plan.workspace_bytes);
@@ -165,6 +168,6 @@ int32_t run(void *opaque, const attile_reduce_problem *problem) {
 
 }  // namespace
 
-const attile_reduce_interface g_reduce_interface = {sizeof(attile_reduce_interface), 1, query, run};
+const attile_reduce_interface g_reduce_interface = {sizeof(attile_reduce_interface), 2, query, run};
 
 }  // namespace attile::cpu

@@ -2,6 +2,7 @@
 // Softmax: rows or columns, and the interface.
 #include <cstdio>
 
+#include "rows/exact.h"
 #include "rows/rows.h"
 #include "threads/threads.h"
 
@@ -74,6 +75,7 @@ void run_plan(const State &state, const SoftmaxPlan &plan, const attile_softmax_
 
 int32_t query(void *opaque, const attile_softmax_problem *problem, attile_support *support) {
     const State &state = *static_cast<State *>(opaque);
+    if (is_exact(problem->launch)) return exact_softmax_query(state, *problem, support);
     const attile_softmax_problem &p = *problem;
     const SoftmaxPlan plan = softmax_plan(state, p);
     support->level = ATTILE_SUPPORT_NATIVE;
@@ -95,6 +97,7 @@ int32_t query(void *opaque, const attile_softmax_problem *problem, attile_suppor
 
 int32_t run(void *opaque, const attile_softmax_problem *problem) {
     const State &state = *static_cast<State *>(opaque);
+    if (is_exact(problem->launch)) return exact_softmax_run(state, *problem);
     const SoftmaxPlan plan = softmax_plan(state, *problem);
     if (problem->compute == ATTILE_F64) {
         run_plan<double>(state, plan, *problem);
@@ -106,6 +109,6 @@ int32_t run(void *opaque, const attile_softmax_problem *problem) {
 
 }  // namespace
 
-const attile_softmax_interface g_softmax_interface = {sizeof(attile_softmax_interface), 1, query, run};
+const attile_softmax_interface g_softmax_interface = {sizeof(attile_softmax_interface), 2, query, run};
 
 }  // namespace attile::cpu
