@@ -66,6 +66,8 @@ set(ATTILE_GPU_ATTENTION_SOURCES
 # These, besides their instances.
 set(ATTILE_GPU_SIMT_FAMILIES attention/simt attention_backward/simt)
 set(ATTILE_GPU_KERNEL_SOURCES
+  rows/exact/merge.cu
+  rows/exact/rows.cu
   rows/merge.cu
   rows/merge_backward.cu
   rows/reduce.cu

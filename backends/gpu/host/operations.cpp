@@ -260,12 +260,12 @@ int32_t table_run(void *state, const Problem *problem) {
 
 }  // namespace
 
-const attile_reduce_interface kReduceInterface = {sizeof(attile_reduce_interface), 1, table_query<attile_reduce_problem, kReduceFamilies>,
+const attile_reduce_interface kReduceInterface = {sizeof(attile_reduce_interface), 2, table_query<attile_reduce_problem, kReduceFamilies>,
                                                   table_run<attile_reduce_problem, kReduceFamilies>};
-const attile_softmax_interface kSoftmaxInterface = {sizeof(attile_softmax_interface), 1,
+const attile_softmax_interface kSoftmaxInterface = {sizeof(attile_softmax_interface), 2,
                                                     table_query<attile_softmax_problem, kSoftmaxFamilies>,
                                                     table_run<attile_softmax_problem, kSoftmaxFamilies>};
-const attile_attention_merge_interface kMergeInterface = {sizeof(attile_attention_merge_interface), 1,
+const attile_attention_merge_interface kMergeInterface = {sizeof(attile_attention_merge_interface), 2,
                                                           table_query<attile_attention_merge_problem, kMergeFamilies>,
                                                           table_run<attile_attention_merge_problem, kMergeFamilies>};
 const attile_attention_merge_backward_interface kMergeBackwardInterface = {

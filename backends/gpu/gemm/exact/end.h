@@ -8,24 +8,6 @@
 
 namespace attile::gpu::exact {
 
-// Compilers may not fuse these with what they meet.
-ATTILE_LANE_FN double rounded_product(double x, double y) {
-#if defined(ATTILE_GPU_HIP) || defined(ATTILE_GPU_EMULATED)
-    double product = x * y;
-    schedule_fence(product);
-    return product;
-#else
-    return __dmul_rn(x, y);
-#endif
-}
-ATTILE_LANE_FN double rounded_sum(double x, double y) {
-#if defined(ATTILE_GPU_HIP) || defined(ATTILE_GPU_EMULATED)
-    return x + y;
-#else
-    return __dadd_rn(x, y);
-#endif
-}
-
 struct Element {
     int64_t entry, row, column;
 

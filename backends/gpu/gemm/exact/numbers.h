@@ -35,6 +35,31 @@ ATTILE_LANE_FN double double_of(uint64_t bits) {
 // 2^exponent, from -1022 to 1023.
 ATTILE_LANE_FN double power_of_two(int exponent) { return double_of(static_cast<uint64_t>(exponent + 1023) << 52); }
 
+// Compilers may not fuse these with what they meet.
+ATTILE_LANE_FN double rounded_product(double x, double y) {
+#if defined(ATTILE_GPU_HIP) || defined(ATTILE_GPU_EMULATED)
+    double product = x * y;
+    schedule_fence(product);
+    return product;
+#else
+    return __dmul_rn(x, y);
+#endif
+}
+ATTILE_LANE_FN double rounded_sum(double x, double y) {
+#if defined(ATTILE_GPU_HIP) || defined(ATTILE_GPU_EMULATED)
+    return x + y;
+#else
+    return __dadd_rn(x, y);
+#endif
+}
+ATTILE_LANE_FN double rounded_quotient(double x, double y) {
+#if defined(ATTILE_GPU_HIP) || defined(ATTILE_GPU_EMULATED)
+    return x / y;
+#else
+    return __ddiv_rn(x, y);
+#endif
+}
+
 template <class T>
 struct FormatOf;
 template <>
