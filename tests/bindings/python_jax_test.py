@@ -62,6 +62,28 @@ def cases():
     yield {"query_seq_lengths": lengths(2, 5), "key_value_seq_lengths": lengths(7, 4), "is_causal": True}
 
 
+def own_cases():
+    """Extents, options that JAX does not have, and the mask that says the same. Every row sees a key."""
+    def pairs(rows, keys):
+        return np.arange(rows)[:, None], np.arange(keys), np.ones((B, 1, rows, keys), bool)
+
+    def entries(*values):
+        return np.asarray(values)[:, None, None, None]
+
+    i, j, seen = pairs(T, S)
+    yield T, S, {"key_starts": lengths(3, 0)}, seen & (j >= entries(3, 0))
+    yield T, S, {"key_starts": lengths(-2, 6), "key_value_seq_lengths": lengths(4, 7)}, (j >= entries(0, 6)) & (j < entries(4, 7)) & seen
+    yield T, S, {"causal_offset": lengths(2, 1), "is_causal": True}, j <= i + entries(2, 1)
+    yield T, S, {"causal_offset": lengths(2, 3), "is_causal": True, "key_starts": lengths(2, 1)}, (j <= i + entries(2, 3)) & (j >= entries(2, 1))
+    yield T, S, {"causal_offset": lengths(1, 2), "local_window_size": (1, 1)}, abs(j - i - entries(1, 2)) <= 1
+    drafts = RNG.uniform(size=(B, N, T, 3)) < 0.5
+    yield T, S, {"tree_mask": jnp.asarray(drafts)}, np.concatenate([np.ones((B, N, T, S - 3), bool), drafts], -1)
+    i, j, seen = pairs(200, 300)
+    blocks = np.asarray([[[True, False, True], [False, True, False]], [[False, True, False], [True, True, True]]])
+    yield 200, 300, {"block_mask": jnp.asarray(blocks[:, None])}, blocks[:, None][:, :, i // 128, j // 128] & seen
+    yield 200, 300, {"block_mask": jnp.asarray(blocks[0, :1]), "is_causal": True}, blocks[0, :1][i // 128 * 0, j // 128] & (j <= i) & seen
+
+
 def apart(found, expected):
     """The largest difference, as a part of the largest value expected."""
     found, expected = (np.asarray(x).astype(np.float64) for x in (found, expected))
@@ -81,7 +103,8 @@ class Attention(unittest.TestCase):
 
     def test_arguments_are_those_of_jax(self):
         theirs, here = (inspect.signature(function).parameters for function in (jax.nn.dot_product_attention, attile.jax.attention))
-        self.assertEqual(set(here) - set(theirs) - {"return_residual"}, {"softcap"})  # The residual came with JAX 0.9.
+        own = {"softcap", "key_starts", "causal_offset", "block_mask", "tree_mask"}
+        self.assertEqual(set(here) - set(theirs) - {"return_residual"}, own)  # The residual came with JAX 0.9.
         self.assertEqual(set(theirs) - set(here), set())
         self.assertEqual([*theirs][:5], [*here][:5])
 
@@ -94,6 +117,54 @@ class Attention(unittest.TestCase):
                     self.near(attile.jax.attention(*arrays, **options), expected)
                     if dtype == jnp.float32:
                         self.near(jax.jit(functools.partial(attile.jax.attention, **options))(*arrays), expected)
+
+    def test_options_that_jax_does_not_have(self):
+        for rows, keys, options, seen in own_cases():
+            for dtype in (jnp.float32, jnp.bfloat16):
+                q, k, v = (random(B, length, heads, H, dtype=dtype) for length, heads in ((rows, N), (keys, K), (keys, K)))
+                bias, weight = random(1, N, 1, keys), random(B, rows, N, H)
+                own = functools.partial(attile.jax.attention, **options)
+                theirs = functools.partial(jax.nn.dot_product_attention, mask=jnp.asarray(seen))
+
+                def loss(attention, *arrays, weight=weight):
+                    return (attention(*arrays) * weight).astype(jnp.float32).sum()
+
+                with self.subTest(options=list(options), dtype=dtype.__name__):
+                    self.near(jax.jit(own)(q, k, v, bias), theirs(q, k, v, bias))
+                    found = jax.jit(jax.grad(functools.partial(loss, own), (0, 1, 2, 3)))(q, k, v, bias)
+                    exact = jax.grad(functools.partial(loss, theirs), (0, 1, 2, 3))(*(x.astype(jnp.float32) for x in (q, k, v, bias)))
+                    self.near(found, [x.astype(one.dtype) for x, one in zip(exact, (q, k, v, bias))], 4, dtype)
+
+    def test_keys_before_the_first_may_hold_anything(self):
+        q, k, v = operands()
+        starts = lengths(3, 1)
+        padding = (jnp.arange(S) < starts[:, None])[..., None, None]
+        expected = attile.jax.attention(q, k, v, key_starts=starts)
+        k, v = (jnp.where(padding, jnp.nan, x) for x in (k, v))
+        self.assertTrue((attile.jax.attention(q, k, v, key_starts=starts) == expected).all())
+        for gradient in jax.grad(lambda k, v: attile.jax.attention(q, k, v, key_starts=starts).sum(), (0, 1))(k, v):
+            self.assertTrue(np.isfinite(gradient).all())
+            self.assertEqual(float(jnp.abs(jnp.where(padding, gradient, 0)).max()), 0)
+
+    def test_vmap_of_options_that_jax_does_not_have(self):
+        q, k, v = (jnp.stack(x) for x in zip(*(operands() for _ in range(3))))
+        starts, offsets = (jnp.asarray(RNG.integers(0, 3, (3, B)), jnp.int32) for _ in range(2))
+        trees = jnp.asarray(RNG.uniform(size=(3, 1, 1, T, 2)) < 0.5)
+
+        def call(q, k, v, starts, offsets, tree):
+            return attile.jax.attention(q, k, v, is_causal=True, key_starts=starts, causal_offset=offsets + 2, tree_mask=tree)
+
+        mapped = q, k, v, starts, offsets, trees
+        for axes in ((0,) * 6, (0, None, None, 0, None, None), (None, 0, None, None, 0, 0)):
+            given = [x if axis == 0 else x[0] for x, axis in zip(mapped, axes)]
+            one_by_one = [[x[i] if axis == 0 else x for x, axis in zip(given, axes)] for i in range(3)]
+
+            def gradients(*arrays):
+                return jax.grad(lambda *arrays: (call(*arrays) ** 2).sum(), (0, 1, 2))(*arrays)
+
+            with self.subTest(axes=axes):
+                self.near(jax.vmap(call, axes)(*given), jnp.stack([call(*x) for x in one_by_one]))
+                self.near(jax.jit(jax.vmap(gradients, axes))(*given), jax.tree.map(lambda *x: jnp.stack(x), *[gradients(*x) for x in one_by_one]))
 
     def test_types_of_a_bias(self):
         arrays = operands()
@@ -233,6 +304,13 @@ class Attention(unittest.TestCase):
             ("mask has elements of type float32; bool", ValueError, (q, k, v), {"mask": random(T, S)}),
             ("key_value_seq_lengths has shape \\(3,\\)", ValueError, (q, k, v), {"key_value_seq_lengths": lengths(1, 2, 3)}),
             ("query_seq_lengths has elements of type int64", ValueError, (q, k, v), {"query_seq_lengths": jnp.asarray([1, 2])}),
+            ("key_starts has shape \\(1,\\)", ValueError, (q, k, v), {"key_starts": lengths(1)}),
+            ("causal_offset has elements of type float32; int32", ValueError, (q, k, v), {"causal_offset": jnp.ones(B, jnp.float32), "is_causal": True}),
+            ("causal_offset", attile.AttileArgumentError, (q, k, v), {"causal_offset": lengths(1, 2)}),
+            ("block_mask has elements of type int32; bool", ValueError, (q, k, v), {"block_mask": jnp.ones((1, 1), jnp.int32)}),
+            ("block_mask", attile.AttileArgumentError, (q, k, v), {"block_mask": jnp.ones((2, 1), bool)}),
+            ("tree_mask has shape \\(1, 1, 1, 5, 2\\)", ValueError, (q, k, v), {"tree_mask": jnp.ones((1, 1, 1, T, 2), bool)}),
+            ("tree_mask", attile.AttileArgumentError, (q, k, v), {"tree_mask": jnp.ones((T, S + 1), bool)}),
             ("local_window_size is -1", ValueError, (q, k, v), {"local_window_size": -1}),
             ("local_window_size is \\(1, 2, 3\\)", ValueError, (q, k, v), {"local_window_size": (1, 2, 3)}),
             ("scale is 0", ValueError, (q, k, v), {"scale": 0.0}),

@@ -8,9 +8,11 @@
 #include "native.h"
 #include "operation.h"
 
-enum { MOST_ARRAYS = 13 };                                             /* Those of a backward call with everything. */
-enum { HAS_BIAS = 1, HAS_MASK = 2, HAS_LENGTHS = 4, WANTS_DBIAS = 8 }; /* Of the attribute "arrays". */
-enum { TRANSPOSED_A = 1, TRANSPOSED_B = 2 };                           /* Of the attribute "transposed". */
+enum { MOST_ARRAYS = 17 }; /* Those of a backward call with everything. */
+
+/* Of the attribute "arrays". */
+enum { HAS_BIAS = 1, HAS_MASK = 2, HAS_LENGTHS = 4, WANTS_DBIAS = 8, HAS_STARTS = 16, HAS_OFFSET = 32, HAS_BLOCKS = 64, HAS_TREE = 128 };
+enum { TRANSPOSED_A = 1, TRANSPOSED_B = 2 }; /* Of the attribute "transposed". */
 
 /* What an array is: how many axes it has, and in which order attile wants them. */
 typedef enum { HEADS = 4, SCORES = -4, ROWS = 3, LENGTHS = 1, MATRIX = 2, TRANSPOSED = -2 } kind;
@@ -230,6 +232,10 @@ static void options(arrays *all, int has, attile_attention_args *x) {
     if (has & HAS_BIAS) argument(all, SCORES, &x->bias);
     if (has & HAS_MASK) argument(all, SCORES, &x->allowed);
     if (has & HAS_LENGTHS) argument(all, LENGTHS, &x->key_lengths);
+    if (has & HAS_STARTS) argument(all, LENGTHS, &x->key_starts);
+    if (has & HAS_OFFSET) argument(all, LENGTHS, &x->causal_offset);
+    if (has & HAS_BLOCKS) argument(all, SCORES, &x->block_mask);
+    if (has & HAS_TREE) argument(all, SCORES, &x->tree_mask);
 }
 
 static native_xla_error *attention(native_xla_call *call, void *stream) {

@@ -48,7 +48,10 @@ def _register() -> None:
 
 _register()
 
-_HAS_BIAS, _HAS_MASK, _HAS_LENGTHS, _WANTS_DBIAS = 1, 2, 4, 8  # As in the extension's xla.c.
+# The optional arrays of attention in the handlers' order, with their bits in the extension's xla.c and their names in the library's arguments.
+_OPTIONAL = {"bias": (1, "bias"), "mask": (2, "allowed"), "key_value_seq_lengths": (4, "key_lengths"), "key_starts": (16, "key_starts"), "causal_offset": (32, "causal_offset"),
+             "block_mask": (64, "block_mask"), "tree_mask": (128, "tree_mask")}
+_WANTS_DBIAS = 8
 _TRANSPOSED_A, _TRANSPOSED_B = 1, 2
 
 
@@ -91,14 +94,15 @@ class _Options(NamedTuple):
     right: int
 
 
-def _forward(options: _Options, q: Array, k: Array, v: Array, bias: Optional[Array], mask: Optional[Array], lengths: Optional[Array]) -> Any:
+def _forward(options: _Options, q: Array, k: Array, v: Array, *optional: Optional[Array]) -> Any:
+    """`optional`: as _OPTIONAL has them; None for those that are not given."""
     batch, rows, heads, _ = q.shape
     results = _like((batch, rows, heads, v.shape[3]), q.dtype), _like((batch, heads, rows), jnp.promote_types(q.dtype, jnp.float32))
-    return tuple(_call("attention", results, (q, k, v, bias, mask, lengths), arrays=_given(bias, mask, lengths), **options._asdict()))
+    return tuple(_call("attention", results, (q, k, v, *optional), arrays=_given(optional), **options._asdict()))
 
 
-def _given(bias: Optional[Array], mask: Optional[Array], lengths: Optional[Array]) -> int:
-    return (bias is not None) * _HAS_BIAS | (mask is not None) * _HAS_MASK | (lengths is not None) * _HAS_LENGTHS
+def _given(optional: tuple[Optional[Array], ...]) -> int:
+    return sum(bit for (bit, _), x in zip(_OPTIONAL.values(), optional) if x is not None)
 
 
 _attention = jax.custom_vjp(_forward, nondiff_argnums=(0,))
@@ -109,20 +113,21 @@ def _attention_kept(options: _Options, *arrays: Any) -> Any:
     values = tuple(x if x is None else x.value for x in arrays)
     out, lse = _forward(options, *values)
     bias = arrays[3]
-    return (out, lse), (*values, out, lse, () if bias is not None and bias.perturbed else None)
+    return (out, lse), (values, out, lse, () if bias is not None and bias.perturbed else None)
 
 
 def _attention_gradients(options: _Options, kept: Any, cotangents: Any) -> Any:
-    q, k, v, bias, mask, lengths, out, lse, follows_bias = kept
+    (q, k, v, *optional), out, lse, follows_bias = kept
     dout, _ = cotangents  # None comes from lse, as in JAX.
     if isinstance(dout, jax.custom_derivatives.SymbolicZero):
-        return (None,) * 6
+        return (None,) * (3 + len(optional))
     results = tuple(_like(x.shape, x.dtype) for x in (q, k, v))
-    has = _given(bias, mask, lengths)
+    has = _given(tuple(optional))
     if follows_bias is not None:
-        results, has = (_like(cast(Array, bias).shape, cast(Array, bias).dtype), *results), has | _WANTS_DBIAS
-    found = _call("attention_backward", results, (dout, q, k, v, out, lse, bias, mask, lengths), arrays=has, **options._asdict())
-    return (*found[-3:], found[0] if follows_bias is not None else None, None, None)
+        bias = cast(Array, optional[0])
+        results, has = (_like(bias.shape, bias.dtype), *results), has | _WANTS_DBIAS
+    found = _call("attention_backward", results, (dout, q, k, v, out, lse, *optional), arrays=has, **options._asdict())
+    return (*found[-3:], found[0] if follows_bias is not None else None, *(None,) * (len(optional) - 1))
 
 
 _attention.defvjp(_attention_kept, _attention_gradients, symbolic_zeros=True)
@@ -154,7 +159,8 @@ def _mask_of(is_causal: bool, window: Union[None, int, tuple[int, int]]) -> tupl
 
 def attention(query: Array, key: Array, value: Array, bias: Optional[Array] = None, mask: Optional[Array] = None, *, scale: Optional[float] = None, is_causal: bool = False,
               query_seq_lengths: Optional[Array] = None, key_value_seq_lengths: Optional[Array] = None, local_window_size: Union[None, int, tuple[int, int]] = None,
-              implementation: None = None, return_residual: bool = False, softcap: float = 0.0) -> Any:
+              implementation: None = None, return_residual: bool = False, softcap: float = 0.0, key_starts: Optional[Array] = None, causal_offset: Optional[Array] = None,
+              block_mask: Optional[Array] = None, tree_mask: Optional[Array] = None) -> Any:
     """Attention with the arguments of jax.nn.dot_product_attention, by attile_attention().
 
     query [B, T, N, H], key [B, S, K, H], value [B, S, K, Hv], or all without B, of one of float32, float64, float16, bfloat16; N is a multiple of K, and Hv may differ from H. The result is
@@ -162,6 +168,10 @@ def attention(query: Array, key: Array, value: Array, bias: Optional[Array] = No
 
     ``bias`` is added to the scores and ``mask`` (bool) hides keys where it is False; both broadcast to [B, N, T, S]. ``is_causal`` hides keys behind the row's own number, ``local_window_size``
     (left, right) those farther away. Lengths are int32 [B]: rows from ``query_seq_lengths`` on give 0 and keys from ``key_value_seq_lengths`` on are not seen. ``scale`` and ``softcap`` are numbers, not traced.
+
+    The rest is Attile's own. ``key_starts``, int32 [B], hides the keys before each entry's first one: left padding. ``causal_offset``, int32 [B], puts the diagonal of ``is_causal`` and
+    ``local_window_size`` at key i + offset of row i, as where a cache holds the keys before the rows. ``block_mask`` (bool) broadcasts to [B, N, ceil(T / 128), ceil(S / 128)] and hides blocks of
+    128 rows by 128 keys where it is False; ``tree_mask`` (bool) is [B, N, T, D], all but D broadcast, for the last D keys, drafts: False hides one.
 
     Unlike JAX's own, a row that sees no key gives 0 (and -inf as its residual), not the mean of all values. ``implementation`` must be None.
     Gradients come to query, key, value and bias. Arguments that are wrong raise ValueError or TypeError, or AttileError with the library's sentence, while JAX traces the call.
@@ -188,37 +198,45 @@ def attention(query: Array, key: Array, value: Array, bias: Optional[Array] = No
             x = arrays[name] = _to_rank(4, given)
             if x.ndim != 4 or any(own not in (1, full) for own, full in zip(x.shape, (batch, heads, length, k.shape[1]))):
                 raise ValueError(f"{name} has shape {given.shape}; one that broadcasts to [B, N, T, S] = {[batch, heads, length, k.shape[1]]} is expected")
-    bias, mask = arrays["bias"], arrays["mask"]
-    if mask is not None and mask.dtype != bool:
-        raise ValueError(f"mask has elements of type {mask.dtype}; bool is expected: give what is added to scores as bias")
-    if bias is not None and bias.dtype not in (q.dtype, jnp.float32):
-        bias = bias.astype(jnp.promote_types(q.dtype, jnp.float32))
-    lengths: dict[str, Optional[Array]] = {"query_seq_lengths": query_seq_lengths, "key_value_seq_lengths": key_value_seq_lengths}
-    for name, x in lengths.items():
+    for name, x in (("block_mask", block_mask), ("tree_mask", tree_mask)):
         if x is not None:
-            x = lengths[name] = jnp.asarray(x)
+            given = jnp.asarray(x)
+            if not 1 <= given.ndim <= 4:
+                raise ValueError(f"{name} has shape {given.shape}; 1 to 4 dimensions are expected")
+            arrays[name] = _to_rank(4, given)
+    for name in ("mask", "block_mask", "tree_mask"):
+        x = arrays.get(name)
+        if x is not None and x.dtype != bool:
+            raise ValueError(f"{name} has elements of type {x.dtype}; bool is expected" + (": give what is added to scores as bias" if name == "mask" else ""))
+    bias = arrays["bias"]
+    if bias is not None and bias.dtype not in (q.dtype, jnp.float32):
+        arrays["bias"] = bias.astype(jnp.promote_types(q.dtype, jnp.float32))
+    for name, x in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths), ("key_starts", key_starts), ("causal_offset", causal_offset)):
+        if x is not None:
+            x = arrays[name] = jnp.asarray(x)
             _expect(name, x, (batch,), "B")
             if x.dtype != jnp.int32:
                 raise ValueError(f"{name} has elements of type {x.dtype}; int32 is expected")
     if scale is not None and float(scale) == 0:
         raise ValueError("scale is 0; another number, or None for 1 / sqrt(H), is expected")
     options = _Options(float(scale or 0), float(softcap), *_mask_of(is_causal, local_window_size))
-    keys = lengths["key_value_seq_lengths"]
-    _ask_attention(options, q, k, v, bias, mask, keys)
-    out, lse = _attention(options, q, k, v, bias, mask, keys)
+    optional = tuple(arrays.get(name) for name in _OPTIONAL)
+    _ask_attention(options, q, k, v, optional)
+    out, lse = _attention(options, q, k, v, *optional)
     lse = lse.transpose(0, 2, 1)
-    if lengths["query_seq_lengths"] is not None:
-        counts = jnp.arange(length)[None, :, None] < lengths["query_seq_lengths"][:, None, None]
+    rows = arrays.get("query_seq_lengths")
+    if rows is not None:
+        counts = jnp.arange(length)[None, :, None] < rows[:, None, None]
         out, lse = jnp.where(counts[..., None], out, 0), jnp.where(counts, lse, -jnp.inf)
     out = out.reshape(*shape[:-1], v.shape[3])
     return (out, lse.reshape(shape[:-1])) if return_residual else out
 
 
-def _ask_attention(options: _Options, q: Array, k: Array, v: Array, bias: Optional[Array], mask: Optional[Array], lengths: Optional[Array]) -> None:
+def _ask_attention(options: _Options, q: Array, k: Array, v: Array, optional: tuple[Optional[Array], ...]) -> None:
     args = s.AttentionArgs(scale=options.scale, softcap=options.softcap, mask=options.mask, window_left=options.left, window_right=options.right)
     args.q, args.k, args.v = (_tensor(name, x, heads=True) for name, x in (("query", q), ("key", k), ("value", v)))
     args.o = _tensor("the result", _like((*q.shape[:3], v.shape[3]), q.dtype), heads=True)
-    for name, field, x in (("bias", "bias", bias), ("mask", "allowed", mask), ("key_value_seq_lengths", "key_lengths", lengths)):
+    for (name, (_, field)), x in zip(_OPTIONAL.items(), optional):
         if x is not None:
             setattr(args, field, _tensor(name, x))
     _ask("attention", args)
