@@ -77,9 +77,9 @@ HWY_INLINE void exp_fraction(D d, const hn::Vec<D> (&f)[kCount], hn::Vec<D> (&p)
 }
 
 // e^x of several vectors, for x that keep it below 2^127 (double: 2^1023), and infinite from kHighest on; within 2 ulp where it counts
-// beside 1. Results below the normal range are 0; NaN stays NaN. Vectors are interleaved step by
+// beside 1, or with kExact wherever they are normal. Results below the normal range are 0; NaN stays NaN. Vectors are interleaved step by
 // step: one after the other, an out-of-order window holds too few of the long chains to keep the multipliers busy.
-template <int kCount, class D>
+template <int kCount, bool kExact = false, class D>
 HWY_INLINE void exp_clamped_each(D d, hn::Vec<D> (&x)[kCount]) {
     using T = hn::TFromD<D>;
     using Parts = ExpParts<T>;
@@ -94,7 +94,7 @@ HWY_INLINE void exp_clamped_each(D d, hn::Vec<D> (&x)[kCount]) {
     for (int i = 0; i < kCount; ++i) shifted[i] = hn::MulAdd(x[i], log2e, magic);
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kCount; ++i) p[i] = hn::Sub(shifted[i], magic);
-    if constexpr (Parts::kFloat && HWY_NATIVE_FMA) {
+    if constexpr (Parts::kFloat && HWY_NATIVE_FMA && !kExact) {
         // The constant's own rounding shows in weights below 2^-30 alone.
         const auto ln2 = hn::Set(d, Parts::kLn2);
         ATTILE_CPU_UNROLL
@@ -116,32 +116,96 @@ HWY_INLINE hn::Vec<D> exp_clamped(D d, hn::Vec<D> x) {
     return one[0];
 }
 
-// e^x over the whole range: infinity above it, subnormals and 0 below, NaN stays NaN.
-template <class D>
-HWY_INLINE hn::Vec<D> exp_whole(D d, hn::Vec<D> x) {
+// e^x of several vectors over the whole range: infinity above it, subnormals and 0 below, NaN stays NaN.
+template <int kCount, class D>
+HWY_INLINE void exp_whole_each(D d, hn::Vec<D> (&x)[kCount]) {
     using T = hn::TFromD<D>;
     using Parts = ExpParts<T>;
     constexpr bool kFloat = Parts::kFloat;
     const hn::RebindToSigned<D> di;
-    x = at_least(d, hn::Set(d, static_cast<T>(kFloat ? -105.0 : -746.0)), x);
-    x = at_most(d, hn::Set(d, static_cast<T>(kFloat ? 89.0 : 710.0)), x);
-    const auto magic = hn::Set(d, Parts::kMagic);
-    const auto shifted = hn::MulAdd(x, hn::Set(d, Parts::kLog2e), magic);
-    const auto n = hn::Sub(shifted, magic);
-    hn::Vec<D> p[1];
-    const hn::Vec<D> f[1] = {hn::NegMulAdd(n, hn::Set(d, Parts::kLn2Low), hn::NegMulAdd(n, hn::Set(d, Parts::kLn2High), x))};
-    exp_fraction<1>(d, f, p);
-    // 2^n as two factors: either alone is in range.
     using I = hn::TFromD<decltype(di)>;
+    const auto low = hn::Set(d, static_cast<T>(kFloat ? -105.0 : -746.0)), high = hn::Set(d, static_cast<T>(kFloat ? 89.0 : 710.0));
+    const auto magic = hn::Set(d, Parts::kMagic), log2e = hn::Set(d, Parts::kLog2e), one_half = hn::Set(d, static_cast<T>(0.5));
+    const auto ln2_high = hn::Set(d, Parts::kLn2High), ln2_low = hn::Set(d, Parts::kLn2Low);
     const auto bias = hn::Set(di, static_cast<I>(Parts::kBias));
-    const auto whole = hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic));
-    const auto half = kFloat
-                          ? hn::ShiftRight<1>(whole)
-                          : hn::Sub(hn::BitCast(di, hn::Add(hn::Mul(n, hn::Set(d, static_cast<T>(0.5))), magic)), hn::BitCast(di, magic));
-    const auto rest = hn::Sub(whole, half);
-    const auto first = hn::BitCast(d, hn::ShiftLeft<Parts::kMantissa>(hn::Add(half, bias)));
-    const auto second = hn::BitCast(d, hn::ShiftLeft<Parts::kMantissa>(hn::Add(rest, bias)));
-    return hn::Mul(hn::Mul(p[0], first), second);
+    hn::Vec<D> shifted[kCount], p[kCount];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+        x[i] = at_most(d, high, at_least(d, low, x[i]));
+        shifted[i] = hn::MulAdd(x[i], log2e, magic);
+        const auto n = hn::Sub(shifted[i], magic);
+        x[i] = hn::NegMulAdd(n, ln2_low, hn::NegMulAdd(n, ln2_high, x[i]));
+    }
+    exp_fraction<kCount>(d, x, p);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+        // 2^n as two factors: either alone is in range.
+        const auto n = hn::Sub(shifted[i], magic);
+        const auto whole = hn::Sub(hn::BitCast(di, shifted[i]), hn::BitCast(di, magic));
+        const auto half =
+            kFloat ? hn::ShiftRight<1>(whole) : hn::Sub(hn::BitCast(di, hn::Add(hn::Mul(n, one_half), magic)), hn::BitCast(di, magic));
+        const auto rest = hn::Sub(whole, half);
+        const auto first = hn::BitCast(d, hn::ShiftLeft<Parts::kMantissa>(hn::Add(half, bias)));
+        const auto second = hn::BitCast(d, hn::ShiftLeft<Parts::kMantissa>(hn::Add(rest, bias)));
+        x[i] = hn::Mul(hn::Mul(p[i], first), second);
+    }
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> exp_whole(D d, hn::Vec<D> x) {
+    hn::Vec<D> one[1] = {x};
+    exp_whole_each<1>(d, one);
+    return one[0];
+}
+
+// e^x of several vectors for x up to 0, subnormals too: a lane's bits do not depend on the others. Faster than exp_whole_each(): 2^n is one
+// factor where AVX-512 scales by it, or where no result is subnormal. There results of float below 2^-30 are within 4 ulp, others within 2.
+template <int kCount, class D>
+HWY_INLINE void exp_fallen_each(D d, hn::Vec<D> (&x)[kCount]) {
+    using T = hn::TFromD<D>;
+    constexpr bool kFloat = sizeof(T) == 4;
+#if HWY_TARGET == HWY_AVX3
+    using Parts = ExpParts<T>;
+    const auto low = hn::Set(d, static_cast<T>(kFloat ? -105.0 : -746.0)), magic = hn::Set(d, Parts::kMagic);
+    const auto log2e = hn::Set(d, Parts::kLog2e);
+    hn::Vec<D> n[kCount], p[kCount];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) x[i] = at_least(d, low, x[i]);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) n[i] = hn::MulAdd(x[i], log2e, magic);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) n[i] = hn::Sub(n[i], magic);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+        if constexpr (kFloat) {
+            x[i] = hn::NegMulAdd(n[i], hn::Set(d, Parts::kLn2), x[i]);
+        } else {
+            x[i] = hn::NegMulAdd(n[i], hn::Set(d, Parts::kLn2Low), hn::NegMulAdd(n[i], hn::Set(d, Parts::kLn2High), x[i]));
+        }
+    }
+    exp_fraction<kCount>(d, x, p);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+        if constexpr (kFloat) {
+            x[i].raw = _mm512_scalef_ps(p[i].raw, n[i].raw);
+        } else {
+            x[i].raw = _mm512_scalef_pd(p[i].raw, n[i].raw);
+        }
+    }
+#else
+    // From the one on results are normal, up to the other they are 0.
+    const auto normal = hn::Set(d, static_cast<T>(kFloat ? -87.0 : -708.0)), none = hn::Set(d, static_cast<T>(kFloat ? -104.5 : -745.5));
+    auto lowest = x[0];
+    ATTILE_CPU_UNROLL
+    for (int i = 1; i < kCount; ++i) lowest = hn::Min(lowest, x[i]);
+    if (!hn::AllTrue(d, hn::Ge(lowest, normal))) {
+        auto subnormal = hn::And(hn::Lt(x[0], normal), hn::Gt(x[0], none));
+        ATTILE_CPU_UNROLL
+        for (int i = 1; i < kCount; ++i) subnormal = hn::Or(subnormal, hn::And(hn::Lt(x[i], normal), hn::Gt(x[i], none)));
+        if (!hn::AllFalse(d, subnormal)) return exp_whole_each<kCount>(d, x);
+    }
+    exp_clamped_each<kCount, true>(d, x);
+#endif
 }
 
 // A compensated sum over many blocks: the rounding error of each addition is kept beside it, so that the error is that of one block.

@@ -12,35 +12,14 @@
 
 #include "math-inl.h"
 #include "rows/rows.h"
+#include "rows/softmax-inl.h"
+#include "rows/strips-inl.h"
 #include "simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
-
-// Up to a vector of elements `stride` apart; the others are `fill`.
-template <class T, class S>
-HWY_INLINE Vec<T> load_strided(const S *p, int64_t stride, int64_t count, T fill = 0) {
-    const Tag<T> d;
-    if constexpr (2 * sizeof(S) >= sizeof(T)) {
-        if (stride == 1 && count >= kLanes<T>) return load_as(d, p);
-    }
-    HWY_ALIGN T lanes[static_cast<size_t>(kLanes<T>)];
-    for (int i = 0; i < kLanes<T>; ++i) lanes[i] = i < count ? to_compute<T>(p[i * stride]) : fill;
-    return hn::Load(d, lanes);
-}
-
-template <class T, class S>
-HWY_INLINE void store_strided(Vec<T> v, S *p, int64_t stride, int64_t count) {
-    const Tag<T> d;
-    if constexpr (2 * sizeof(S) >= sizeof(T)) {
-        if (stride == 1 && count >= kLanes<T>) return store_as(d, v, p);
-    }
-    HWY_ALIGN T lanes[static_cast<size_t>(kLanes<T>)];
-    hn::Store(v, d, lanes);
-    for (int i = 0; i < kLanes<T> && i < count; ++i) p[i * stride] = to_storage<S>(lanes[i]);
-}
 
 template <class T>
 T neutral(int32_t op) {
@@ -67,9 +46,6 @@ HWY_INLINE auto with_op(int32_t op, Fn &&fn) {
     return fn(std::integral_constant<int32_t, ATTILE_REDUCE_SUM>{});
 }
 
-// Elements or vectors that are summed by themselves before they join a sum: short chains, small errors.
-constexpr int64_t kRun = 128;
-
 // The whole of an operation: sums of runs, kept as long sums are, or the best.
 template <class T, int32_t kOp>
 class Whole {
@@ -94,7 +70,6 @@ class Whole {
 template <class T>
 T reduce_strip(int32_t op, const Strip &x) {
     const Tag<T> d;
-    constexpr int kWays = 4;
     HWY_ALIGN T lanes[static_cast<size_t>(kLanes<T>)];
     with_op(op, [&](auto which) HWY_ATTR {
         constexpr int32_t kOp = decltype(which)::value;
@@ -160,112 +135,6 @@ void reduce_columns(int32_t op, const Strip &columns, int64_t step, int64_t coun
     });
 }
 
-// What exp takes off and multiplies by. A row of -inf alone gives zeros.
-template <class T>
-HWY_INLINE Vec<T> safe_base(Vec<T> top) {
-    const Tag<T> d;
-    return hn::IfThenElse(hn::Eq(top, hn::Set(d, -std::numeric_limits<T>::infinity())), hn::Zero(d), top);
-}
-
-// e^(x - base). Unlike attention's weights these are results, so that subnormal ones count.
-template <class T>
-HWY_INLINE Vec<T> soft_weight(Vec<T> x, Vec<T> base) {
-    return exp_whole(Tag<T>(), hn::Sub(x, base));
-}
-
-template <class T, class Sx, class Sy>
-void softmax_row(const Strip &x, const Strip &y) {
-    const Tag<T> d;
-    constexpr T kNone = -std::numeric_limits<T>::infinity();
-    const Sx *from = static_cast<const Sx *>(x.data);
-    Sy *to = static_cast<Sy *>(y.data);
-    Vec<T> top = hn::Set(d, kNone);
-    for (int64_t i = 0; i < x.count; i += kLanes<T>)
-        top = hn::Max(top, load_strided<T, Sx>(from + i * x.stride, x.stride, x.count - i, kNone));
-    const Vec<T> base = safe_base<T>(hn::MaxOfLanes(d, top));
-    // Weights are kept in y where it holds them exactly, else computed again.
-    constexpr bool kKeep = std::is_same_v<Sy, T>;
-    LongSum<Tag<T>> sum{hn::Zero(d), hn::Zero(d)};
-    for (int64_t i = 0; i < x.count;) {
-        Vec<T> run = hn::Zero(d);
-        for (const int64_t end = least(x.count, i + kRun * kLanes<T>); i < end; i += kLanes<T>) {
-            const Vec<T> weight = soft_weight<T>(load_strided<T, Sx>(from + i * x.stride, x.stride, x.count - i, kNone), base);
-            if constexpr (kKeep) store_strided<T, Sy>(weight, to + i * y.stride, y.stride, x.count - i);
-            run = hn::Add(run, weight);
-        }
-        sum.add(run);
-    }
-    const T total = hn::GetLane(hn::SumOfLanes(d, sum.value()));
-    const Vec<T> factor = hn::Set(d, total == 0 ? T{0} : 1 / total);
-    for (int64_t i = 0; i < x.count; i += kLanes<T>) {
-        Vec<T> weight;
-        if constexpr (kKeep) {
-            weight = load_strided<T, Sy>(to + i * y.stride, y.stride, x.count - i);
-        } else {
-            weight = soft_weight<T>(load_strided<T, Sx>(from + i * x.stride, x.stride, x.count - i, kNone), base);
-        }
-        store_strided<T, Sy>(hn::Mul(weight, factor), to + i * y.stride, y.stride, x.count - i);
-    }
-}
-
-template <class T, class Sx, class Sy>
-void softmax_side_by_side(const Strip &x, int64_t x_step, const Strip &y, int64_t y_step, int64_t count) {
-    const Tag<T> d;
-    for (int64_t c = 0; c < x.count; c += kLanes<T>) {
-        const Sx *from = static_cast<const Sx *>(x.data) + c * x.stride;
-        Sy *to = static_cast<Sy *>(y.data) + c * y.stride;
-        const int64_t width = x.count - c;
-        Vec<T> top = hn::Set(d, -std::numeric_limits<T>::infinity());
-        for (int64_t r = 0; r < count; ++r) top = hn::Max(top, load_strided<T, Sx>(from + r * x_step, x.stride, width));
-        const Vec<T> base = safe_base<T>(top);
-        LongSum<Tag<T>> whole{hn::Zero(d), hn::Zero(d)};
-        constexpr bool kKeep = std::is_same_v<Sy, T>;
-        for (int64_t r = 0; r < count;) {
-            Vec<T> run = hn::Zero(d);
-            for (const int64_t end = least(count, r + kRun); r < end; ++r) {
-                const Vec<T> weight = soft_weight<T>(load_strided<T, Sx>(from + r * x_step, x.stride, width), base);
-                if constexpr (kKeep) store_strided<T, Sy>(weight, to + r * y_step, y.stride, width);
-                run = hn::Add(run, weight);
-            }
-            whole.add(run);
-        }
-        const Vec<T> sum = whole.value();
-        const Vec<T> factor = hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Zero(d), hn::Div(hn::Set(d, T{1}), sum));
-        for (int64_t r = 0; r < count; ++r) {
-            Vec<T> weight;
-            if constexpr (kKeep) {
-                weight = load_strided<T, Sy>(to + r * y_step, y.stride, width);
-            } else {
-                weight = soft_weight<T>(load_strided<T, Sx>(from + r * x_step, x.stride, width), base);
-            }
-            store_strided<T, Sy>(hn::Mul(weight, factor), to + r * y_step, y.stride, width);
-        }
-    }
-}
-
-// Calls fn(Sx{}, Sy{}); y has x's type or, where that is half as wide as T, T.
-template <class T, class Fn>
-HWY_INLINE void with_storages(int32_t x, int32_t y, Fn &&fn) {
-    with_storage<T>(x, [&](auto s) HWY_ATTR {
-        if (x == y) {
-            fn(s, s);
-        } else {
-            fn(s, T{});
-        }
-    });
-}
-
-template <class T>
-void softmax_strip(const Strip &x, const Strip &y) {
-    with_storages<T>(x.dtype, y.dtype, [&](auto sx, auto sy) HWY_ATTR { softmax_row<T, decltype(sx), decltype(sy)>(x, y); });
-}
-
-template <class T>
-void softmax_columns(const Strip &x, int64_t x_step, const Strip &y, int64_t y_step, int64_t count) {
-    with_storages<T>(x.dtype, y.dtype,
-                     [&](auto sx, auto sy) HWY_ATTR { softmax_side_by_side<T, decltype(sx), decltype(sy)>(x, x_step, y, y_step, count); });
-}
-
 template <class T>
 void weighted_sum(const Strip *x, const T *weights, const bool *used, int64_t parts, const Strip &y) {
     const Tag<T> d;
@@ -329,7 +198,7 @@ T merge_gradient(const T *dout, const T *o, const Strip &x, T weight, bool used,
 
 template <class T>
 const RowKernels<T> &kernels() {
-    static constexpr RowKernels<T> kTable = {kLanes<T>,           &reduce_strip<T>, &reduce_columns<T>, &softmax_strip<T>,
+    static constexpr RowKernels<T> kTable = {kLanes<T>,           &reduce_strip<T>, &reduce_columns<T>, &softmax_rows<T>,
                                              &softmax_columns<T>, &weighted_sum<T>, &widen<T>,          &merge_gradient<T>};
     return kTable;
 }

@@ -30,8 +30,9 @@ struct RowKernels {
     T (*reduce_strip)(int32_t op, const Strip &x);
     // `columns.count` results, each of `count` elements `step` apart.
     void (*reduce_columns)(int32_t op, const Strip &columns, int64_t step, int64_t count, T *results);
-    // y = softmax(x) over a strip, in place if y is x.
-    void (*softmax_strip)(const Strip &x, const Strip &y);
+    // y = softmax(x) over each of `rows` strips x_step and y_step apart, in place if y is x. Some rows are taken together if they have up
+    // to `elements` in all; their bits are the same.
+    void (*softmax_rows)(const Strip &x, int64_t x_step, const Strip &y, int64_t y_step, int64_t rows, int64_t elements);
     // Softmax of columns.count columns, each over `count` elements x_step and y_step apart; at most 4 vectors of columns.
     void (*softmax_columns)(const Strip &x, int64_t x_step, const Strip &y, int64_t y_step, int64_t count);
     // y = sum over parts of weights[part] x[part]; parts of weight 0 because of an empty key range are left out (bit not set).

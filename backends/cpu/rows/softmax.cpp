@@ -10,10 +10,12 @@ namespace attile::cpu {
 namespace {
 
 constexpr int64_t kElementsForThreads = 1 << 14;
+// Elements of rows taken together. Where memory is waited for, more would keep a row's loads from the arithmetic of the row before.
+constexpr int64_t kTogetherInCache = 2048, kTogetherInMemory = 512, kCacheBytes = 8 << 20;
 
 struct SoftmaxPlan {
     int column_axis = -1;  // the axis whose neighbours lie together, when those of the normalised one do not
-    int64_t columns = 1, segments = 1, tasks = 0;
+    int64_t columns = 1, segments = 1, tasks = 0, together = 1;
     int threads = 1;
 };
 
@@ -35,6 +37,8 @@ SoftmaxPlan softmax_plan(const State &state, const attile_softmax_problem &p) {
         plan.columns = most(1, 2048 / most(1, p.shape[3]));
         plan.tasks = ceil_div(rows, plan.columns);
     }
+    const int64_t bytes = (Size(rows) * p.shape[3] * (dtype_bytes(p.x.dtype) + dtype_bytes(p.y.dtype))).value();
+    plan.together = bytes > kCacheBytes ? kTogetherInMemory : kTogetherInCache;
     plan.threads = (Size(rows) * p.shape[3]).value() < kElementsForThreads ? 1 : state.threads;
     return plan;
 }
@@ -51,11 +55,14 @@ void run_plan(const State &state, const SoftmaxPlan &plan, const attile_softmax_
     parallel_for(plan.threads, plan.tasks, [&](int64_t task, int) {
         int64_t at[3] = {0, 0, 0};
         if (plan.column_axis < 0) {
-            for (int64_t row = task * plan.columns; row < least(rows, (task + 1) * plan.columns); ++row) {
+            const int64_t end = least(rows, (task + 1) * plan.columns);
+            for (int64_t row = task * plan.columns, count = 0; row < end; row += count) {
                 at[2] = row % p.shape[2];
+                count = least(end - row, p.shape[2] - at[2]);
                 at[1] = row / p.shape[2] % p.shape[1];
                 at[0] = row / p.shape[2] / p.shape[1];
-                kernels.softmax_strip(strip_of(p.x, at, p.x.stride[3], p.shape[3]), strip_of(p.y, at, p.y.stride[3], p.shape[3]));
+                kernels.softmax_rows(strip_of(p.x, at, p.x.stride[3], p.shape[3]), p.x.stride[2],
+                                     strip_of(p.y, at, p.y.stride[3], p.shape[3]), p.y.stride[2], count, plan.together);
             }
             return;
         }
