@@ -5,11 +5,12 @@
 #include <cstring>
 
 #include "attention.h"
+#include "numbers.h"
 
 namespace attile::onnxruntime {
 namespace {
 
-// A copy of [B, L, hidden] with `bias`, which has `hidden` elements from `first` on, added to each row. Both are float32.
+// A copy of [B, L, hidden] with `bias`, which has `hidden` elements from `first` on, added to each row.
 Value add_bias(const Value &x, const Value &bias, int64_t first, Scratch *scratch) {
     if (x.rank() != 3) return x;  // Its shape is refused later.
     const int64_t hidden = x.shape[2];
@@ -20,26 +21,58 @@ Value add_bias(const Value &x, const Value &bias, int64_t first, Scratch *scratc
     }
     Value sum = x;
     sum.data = scratch->reserve(elements(x.shape) * bytes_of(x.dtype));
-    const auto *from = static_cast<const float *>(x.data), *added = static_cast<const float *>(bias.data) + first;
-    auto *to = static_cast<float *>(sum.data);
-    for (int64_t row = 0; row < x.shape[0] * x.shape[1]; ++row, from += hidden, to += hidden) {
-        for (int64_t i = 0; i < hidden; ++i) to[i] = from[i] + added[i];
-    }
+    with_type(x.dtype, [&](auto type) {
+        using Type = decltype(type);
+        using Stored = typename Type::Stored;
+        const auto *from = static_cast<const Stored *>(x.data), *added = static_cast<const Stored *>(bias.data) + first;
+        auto *to = static_cast<Stored *>(sum.data);
+        for (int64_t row = 0; row < x.shape[0] * x.shape[1]; ++row, from += hidden, to += hidden) {
+            for (int64_t i = 0; i < hidden; ++i) to[i] = Type::store(Type::load(from[i]) + Type::load(added[i]));
+        }
+    });
     return sum;
 }
 
-// key_padding_mask, [B, T] or [B, L, T] of int32, as a bias: `filter` for keys with 0. ONNX Runtime adds this value, it does not hide them.
-attile_tensor padding_bias(const Value &mask, const attile_attention_args &args, float filter, Scratch *scratch) {
-    const int64_t batch = args.q.shape[0], rows = mask.rank() == 3 ? args.q.shape[2] : 1, keys = args.k.shape[2];
+void check_padding(const Value &mask, const Value &bias, int64_t batch, int64_t heads, int64_t rows, int64_t keys) {
     if (mask.shape != (mask.rank() == 3 ? Shape{batch, rows, keys} : Shape{batch, keys})) {
         throw Failure{ORT_INVALID_ARGUMENT, "MultiHeadAttention: key_padding_mask has " + std::to_string(elements(mask.shape)) +
                                                 " elements, expected [" + std::to_string(batch) + ", " + std::to_string(keys) +
                                                 "] or one such row for each of the query's"};
     }
-    const auto *from = static_cast<const int32_t *>(mask.data);
-    auto *to = static_cast<float *>(scratch->reserve(elements(mask.shape) * static_cast<int64_t>(sizeof(float))));
-    for (int64_t i = 0; i < elements(mask.shape); ++i) to[i] = from[i] > 0 ? 0.0f : filter;
-    return dense(to, ATTILE_F32, {batch, 1, rows, keys});
+    if (!bias.present) return;
+    const bool fits = bias.rank() == 4 && (bias.shape[0] == 1 || bias.shape[0] == batch) &&
+                      (bias.shape[1] == 1 || bias.shape[1] == heads) && bias.shape[2] == rows && bias.shape[3] == keys;
+    if (!fits) {
+        throw Failure{ORT_INVALID_ARGUMENT, "MultiHeadAttention: attention_bias has " + std::to_string(elements(bias.shape)) +
+                                                " elements, expected [1 or " + std::to_string(batch) + ", 1 or " + std::to_string(heads) +
+                                                ", " + std::to_string(rows) + ", " + std::to_string(keys) + "]"};
+    }
+}
+
+// key_padding_mask, [B, T] or [B, L, T] of int32, as a bias: `filter` for keys with 0, wherever they are. ONNX Runtime adds this value, it
+// does not hide them; so it does to attention_bias, if there is one.
+attile_tensor padding_bias(const Value &mask, const Value &bias, const attile_attention_args &args, double filter, Scratch *scratch) {
+    const int64_t batch = args.q.shape[0], heads = args.q.shape[1], length = args.q.shape[2], keys = args.k.shape[2];
+    check_padding(mask, bias, batch, heads, length, keys);
+    const int64_t rows = bias.present || mask.rank() == 3 ? length : 1, copies = bias.present ? bias.shape[1] : 1;
+    const int32_t dtype = args.q.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+    const attile_tensor sum = dense(scratch->reserve(batch * copies * rows * keys * bytes_of(dtype)), dtype, {batch, copies, rows, keys});
+    const auto *hidden = static_cast<const int32_t *>(mask.data);
+    with_type(args.q.dtype, [&](auto type) {
+        using Type = decltype(type);
+        using Computed = typename Type::Computed;
+        auto *to = static_cast<Computed *>(sum.data);
+        for (int64_t row = 0; row < batch * copies * rows; ++row, to += keys) {
+            const int64_t entry = row / (copies * rows), copy = row / rows % copies, i = row % rows;
+            const int32_t *seen = hidden + (mask.rank() == 3 ? entry * length + i : entry) * keys;
+            for (int64_t key = 0; key < keys; ++key) to[key] = seen[key] > 0 ? Computed{0} : static_cast<Computed>(filter);
+            if (!bias.present) continue;
+            const int64_t from = (((bias.shape[0] == 1 ? 0 : entry) * copies + copy) * rows + i) * keys;
+            const auto *added = static_cast<const typename Type::Stored *>(bias.data) + from;
+            for (int64_t key = 0; key < keys; ++key) to[key] += Type::load(added[key]);
+        }
+    });
+    return sum;
 }
 
 class MultiHeadAttention : public Kernel {
@@ -48,7 +81,7 @@ class MultiHeadAttention : public Kernel {
         : context_(context),
           heads_(node.integer("num_heads", 0)),
           scale_(read_scale(node, true)),
-          filter_(static_cast<float>(node.real("mask_filter_value", -10000))),
+          filter_(node.real("mask_filter_value", -10000)),
           causal_(node.integer("unidirectional", 0) != 0) {}
 
     void compute(const Call &call) const override {
@@ -80,16 +113,18 @@ class MultiHeadAttention : public Kernel {
         args.o = view_heads("output", o, heads_);
         args.scale = scale_;
         if (causal_) mask_causal(&args, past_k.present ? past_k.shape[2] : 0);
-        set_mask(&args, call.input(5));
-        if (padding.present) args.bias = padding_bias(padding, args, filter_, &scratch);
+        if (padding.present) {
+            args.bias = padding_bias(padding, call.input(5), args, filter_, &scratch);
+        } else {
+            set_mask(&args, call.input(5));
+        }
         check_attile(attile_attention(context_, &args));
     }
 
   private:
     attile_context *context_;
     int64_t heads_;
-    double scale_;
-    float filter_;
+    double scale_, filter_;
     bool causal_;
 };
 
@@ -104,13 +139,15 @@ struct Lengths {
     int64_t past(int64_t entry) const { return prompt ? 0 : keys(entry) - rows; }
 };
 
-// Rotary position embedding of one head's row: pairs of elements are turned.
-void rotate_row(float *row, const float *cosine, const float *sine, int64_t pairs, bool interleaved) {
+// Rotary position embedding of one head's row: pairs of elements are turned, and rounded once.
+template <typename Type>
+void rotate_row(typename Type::Stored *row, const typename Type::Stored *cosine, const typename Type::Stored *sine, int64_t pairs,
+                bool interleaved) {
     for (int64_t i = 0; i < pairs; ++i) {
-        float &x = row[interleaved ? 2 * i : i], &y = row[interleaved ? 2 * i + 1 : i + pairs];
-        const float turned = x * cosine[i] - y * sine[i];
-        y = y * cosine[i] + x * sine[i];
-        x = turned;
+        typename Type::Stored &x = row[interleaved ? 2 * i : i], &y = row[interleaved ? 2 * i + 1 : i + pairs];
+        const auto a = Type::load(x), b = Type::load(y), c = Type::load(cosine[i]), s = Type::load(sine[i]);
+        x = Type::store(a * c - b * s);
+        y = Type::store(b * c + a * s);
     }
 }
 
@@ -223,17 +260,21 @@ class GroupQueryAttention : public Kernel {
         const int64_t size = bytes_of(x.dtype), pairs = cosine.shape[1];
         void *data = scratch->reserve(x.shape[0] * x.shape[1] * x.shape[2] * x.shape[3] * size);
         const attile_tensor turned = dense(data, x.dtype, {x.shape[0], x.shape[1], x.shape[2], x.shape[3]});
-        auto *row = static_cast<float *>(data);
-        for (int64_t entry = 0; entry < x.shape[0]; ++entry) {
-            copy_rows(x, entry, turned, 0);
-            for (int64_t head = 0; head < x.shape[1]; ++head) {
-                for (int64_t i = 0; i < x.shape[2]; ++i, row += x.shape[3]) {
-                    const int64_t at = (lengths.past(entry) + i) * pairs;
-                    rotate_row(row, static_cast<const float *>(cosine.data) + at, static_cast<const float *>(sine.data) + at, pairs,
-                               interleaved_);
+        with_type(x.dtype, [&](auto type) {
+            using Type = decltype(type);
+            using Stored = typename Type::Stored;
+            auto *row = static_cast<Stored *>(data);
+            for (int64_t entry = 0; entry < x.shape[0]; ++entry) {
+                copy_rows(x, entry, turned, 0);
+                for (int64_t head = 0; head < x.shape[1]; ++head) {
+                    for (int64_t i = 0; i < x.shape[2]; ++i, row += x.shape[3]) {
+                        const int64_t at = (lengths.past(entry) + i) * pairs;
+                        rotate_row<Type>(row, static_cast<const Stored *>(cosine.data) + at, static_cast<const Stored *>(sine.data) + at,
+                                         pairs, interleaved_);
+                    }
                 }
             }
-        }
+        });
         return turned;
     }
 
@@ -280,7 +321,13 @@ class GroupQueryAttention : public Kernel {
     }
 
     void set_sinks(attile_attention_args *args, const Value &given, Scratch *scratch) const {
-        if (given.present) {
+        if (given.present && (given.dtype == ATTILE_F16 || given.dtype == ATTILE_BF16)) {
+            const int64_t count = elements(given.shape);
+            auto *sinks = static_cast<float *>(scratch->reserve(count * static_cast<int64_t>(sizeof(float))));
+            const auto *from = static_cast<const uint16_t *>(given.data);
+            for (int64_t i = 0; i < count; ++i) sinks[i] = given.dtype == ATTILE_F16 ? Half::load(from[i]) : Brain::load(from[i]);
+            args->sinks = dense(sinks, ATTILE_F32, {count});
+        } else if (given.present) {
             args->sinks = dense(given.data, given.dtype, {elements(given.shape)});
         } else if (smooth_) {
             auto *zeros = static_cast<float *>(scratch->reserve(heads_q_ * static_cast<int64_t>(sizeof(float))));
@@ -303,15 +350,11 @@ std::unique_ptr<Kernel> make_multi_head_attention(const Node &node, attile_conte
     require(node.integer("num_heads", 0) > 0, "its num_heads is not above 0");
     require(node.input(1).present() && node.input(2).present(), "its query, key and value are packed");
     if (node.input(3).present()) {
-        require(dtype == ATTILE_F32, "its bias is not float32");
         require(node.input(0).shape.size() == 3 && node.input(1).shape.size() == 3 && node.input(2).shape.size() == 3,
                 "it has a bias, and query, key or value is not known to have rank 3");
     }
-    if (padding.present()) {
-        require(dtype == ATTILE_F32, "its key_padding_mask belongs to another type than float32");
-        require(padding.shape.size() == 2 || padding.shape.size() == 3, "its key_padding_mask is not known to have rank 2 or 3");
-        require(!node.input(5).present(), "it has a key_padding_mask and an attention_bias");
-    }
+    require(!padding.present() || padding.shape.size() == 2 || padding.shape.size() == 3,
+            "its key_padding_mask is not known to have rank 2 or 3");
     require(!node.input(8).present() && !node.input(9).present(), "its K and V are in shared buffers or in beams");
     require(!node.output(3).present(), "its output qk is used");
     require_attention(context, dtype, 0);
@@ -337,10 +380,8 @@ std::unique_ptr<Kernel> make_group_query_attention(const Node &node, attile_cont
     require(!node.input(16).present(), "it has query_seqlens");
     require(!node.output(3).present(), "its output output_qk is used");
     const bool rotates = node.integer("do_rotary", 0) != 0;
-    require(!rotates || (dtype == ATTILE_F32 && node.input(7).present() && node.input(8).present()),
-            "it rotates positions of another type than float32");
+    require(!rotates || (node.input(7).present() && node.input(8).present()), "its cos_cache or sin_cache is absent");
     require(!rotates || !node.input(9).present(), "it rotates by position_ids");
-    require(!node.input(11).present() || dtype == ATTILE_F32, "its head_sink is not float32");
     require_attention(context, dtype, read_softcap(node));
     return std::make_unique<GroupQueryAttention>(node, context);
 }

@@ -234,14 +234,22 @@ std::unique_ptr<Provider> Factory::make_provider(const OrtSessionOptions *sessio
     return provider;
 }
 
+// The second number of a release 1.x; -1 of others.
+int minor_of(const OrtApiBase *base) {
+    int major = 0, minor = 0;
+    return std::sscanf(base->GetVersionString(), "%d.%d", &major, &minor) == 2 && major == 1 ? minor : -1;
+}
+
 // Empty for a release whose interface the plugin was written for, else the sentence.
 std::string refuse_version(const OrtApiBase *base) {
-    const char *version = base->GetVersionString();
-    int major = 0, minor = 0;
-    const bool read = std::sscanf(version, "%d.%d", &major, &minor) == 2;
-    if (read && major == 1 && minor >= kOldestMinor && base->GetApi(kApiVersion) != nullptr) return {};
-    return std::string("Attile: ONNX Runtime is version ") + version + ", expected 1." + std::to_string(kOldestMinor) +
+    if (minor_of(base) >= kOldestMinor && base->GetApi(kApiVersion) != nullptr) return {};
+    return std::string("Attile: ONNX Runtime is version ") + base->GetVersionString() + ", expected 1." + std::to_string(kOldestMinor) +
            " or later, below 2";
+}
+
+// NULL where the release is older: asked for a version that it lacks, ONNX Runtime prints.
+const OrtApi *api_with_shapes(const OrtApiBase *base) {
+    return minor_of(base) >= static_cast<int>(kShapeApiVersion) ? base->GetApi(kShapeApiVersion) : nullptr;
 }
 
 }  // namespace
@@ -261,7 +269,7 @@ ATTILE_EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const Or
         const std::string refusal = refuse_version(base);
         if (!refusal.empty()) throw Failure{ORT_FAIL, refusal};
         if (most < 1) throw Failure{ORT_INVALID_ARGUMENT, "Attile: max_factories is 0, expected 1 or more"};
-        factories[0] = std::make_unique<Factory>(Runtime{api, api->GetEpApi()}, registered_name).release();
+        factories[0] = std::make_unique<Factory>(Runtime{api, api->GetEpApi(), api_with_shapes(base)}, registered_name).release();
         *number = 1;
     });
 }

@@ -150,7 +150,9 @@ class MatMul : public Kernel {
                                                     std::to_string(b.shape[b.rank() - 2]) + " rows, expected equal numbers"};
         }
         const Shape batch = batch_shape(a.shape, b.shape);
-        Shape shape = batch;
+        Shape shape;
+        shape.reserve(batch.size() + 2);
+        shape = batch;
         if (!row) shape.push_back(m);
         if (!column) shape.push_back(n);
         void *d = call.output(0, shape);

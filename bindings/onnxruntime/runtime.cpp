@@ -147,17 +147,37 @@ int32_t dtype_of(ONNXTensorElementDataType type) {
 
 int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
 
+namespace {
+
+// Type and shape of a tensor.
+void read_shape_of(const Runtime &runtime, const OrtValue *given, Value *value) {
+#if ORT_API_VERSION >= 24
+    if (runtime.shapes != nullptr) {
+        ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+        const int64_t *extents = nullptr;
+        size_t rank = 0;
+        check(runtime, runtime.shapes->GetTensorElementTypeAndShapeDataReference(given, &type, &extents, &rank));
+        value->shape.assign(extents, extents + rank);
+        value->dtype = dtype_of(type);
+        return;
+    }
+#endif
+    OrtTensorTypeAndShapeInfo *info = nullptr;
+    check(runtime, runtime.api->GetTensorTypeAndShape(given, &info));
+    const Owned<OrtTensorTypeAndShapeInfo> owned(info, {runtime.api->ReleaseTensorTypeAndShapeInfo});
+    value->shape = read_shape(runtime, info);
+    value->dtype = dtype_of(read_type(runtime, info));
+}
+
+}  // namespace
+
 Value Call::input(size_t index) const {
     Value value;
     if (index >= places_.inputs.size() || places_.inputs[index] < 0) return value;
     const OrtValue *given = nullptr;
     check(runtime_, runtime_.api->KernelContext_GetInput(context_, static_cast<size_t>(places_.inputs[index]), &given));
     if (given == nullptr) return value;
-    OrtTensorTypeAndShapeInfo *info = nullptr;
-    check(runtime_, runtime_.api->GetTensorTypeAndShape(given, &info));
-    const Owned<OrtTensorTypeAndShapeInfo> owned(info, {runtime_.api->ReleaseTensorTypeAndShapeInfo});
-    value.shape = read_shape(runtime_, info);
-    value.dtype = dtype_of(read_type(runtime_, info));
+    read_shape_of(runtime_, given, &value);
     const void *data = nullptr;
     check(runtime_, runtime_.api->GetTensorData(given, &data));
     value.data = const_cast<void *>(data);  // attile_tensor has inputs and outputs alike.

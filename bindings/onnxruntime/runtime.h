@@ -17,10 +17,14 @@ namespace attile::onnxruntime {
 constexpr uint32_t kApiVersion = 23;
 constexpr int kOldestMinor = 23;
 
-// The two tables of functions. They live as long as the runtime does.
+// The version with a tensor's shape in place, without an object for it; releases and headers may be older.
+constexpr uint32_t kShapeApiVersion = 24;
+
+// The tables of functions. They live as long as the runtime does.
 struct Runtime {
     const OrtApi *api = nullptr;
     const OrtEpApi *ep = nullptr;
+    const OrtApi *shapes = nullptr;  // `api` if the runtime has kShapeApiVersion, else NULL.
 };
 
 // What is thrown inside the plugin; functions that ONNX Runtime calls turn it into a status.

@@ -6,14 +6,16 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "float16": TensorProto.FLOAT16, "bool": TensorProto.BOOL,
+TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16, "bool": TensorProto.BOOL,
          "int32": TensorProto.INT32, "int64": TensorProto.INT64}
 MICROSOFT = "com.microsoft"
 
 
 @dataclasses.dataclass
 class Case:
-    """A node with its inputs (None: absent). valid: which elements of an output are compared, by its name; all by default."""
+    """A node with its inputs (None: absent). valid: which elements of an output are compared, by its name; all by default.
+    inner: bfloat16, which NumPy does not have: the model casts float32 inputs to it, and outputs from it.
+    """
     op: str
     inputs: dict
     outputs: list
@@ -23,6 +25,10 @@ class Case:
     valid: dict = dataclasses.field(default_factory=dict)
     dynamic: bool = False
     constants: tuple = ()  # Inputs that are part of the model.
+    inner: str = ""
+
+    def dtype(self):
+        return self.inner or str(next(iter(self.inputs.values())).dtype)
 
     def given(self):
         return {name: value for name, value in self.inputs.items() if value is not None}
@@ -39,16 +45,28 @@ class Case:
         while names and not names[-1]:
             names.pop()
         first = next(iter(self.inputs.values()))
-        node = helper.make_node(self.op, names, self.outputs, domain=self.domain, **self.attributes)
+        nodes = [helper.make_node(self.op, names, self.outputs, domain=self.domain, **self.attributes)]
+        if self.inner:
+            cast = [name for name, value in self.given().items() if str(value.dtype) == "float32"]
+            inner = [name + "_inner" if name in cast else name for name in names], [name and name + "_inner" for name in self.outputs]
+            nodes = ([helper.make_node("Cast", [name], [name + "_inner"], to=TYPES[self.inner]) for name in cast]
+                     + [helper.make_node(self.op, *inner, domain=self.domain, **self.attributes)]
+                     + [helper.make_node("Cast", [name + "_inner"], [name], to=TensorProto.FLOAT) for name in self.outputs if name])
         outputs = [helper.make_tensor_value_info(name, TYPES[str(first.dtype)], None) for name in self.outputs if name]
         constants = [onnx.numpy_helper.from_array(self.inputs[name], name) for name in self.constants]
-        graph = helper.make_graph([node], "one", [info(*pair) for pair in self.feeds().items()], outputs, constants)
+        graph = helper.make_graph(nodes, "one", [info(*pair) for pair in self.feeds().items()], outputs, constants)
         sets = [helper.make_opsetid("", self.opset), helper.make_opsetid(MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=sets, ir_version=10).SerializeToString()
 
     def __str__(self):
         shapes = ", ".join(f"{name} {value.dtype}{list(value.shape)}" for name, value in self.given().items())
-        return f"{self.op}({shapes}) {self.attributes} outputs {self.outputs} opset {self.opset}"
+        return f"{self.op}({shapes}) {self.attributes} outputs {self.outputs} opset {self.opset} {self.inner}"
+
+
+def to_bfloat16(array):
+    """The nearest numbers of bfloat16, as float32."""
+    bits = np.ascontiguousarray(array, "float32").view("uint32")
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype("uint32").view("float32")
 
 
 class Draw:
@@ -67,7 +85,9 @@ class Draw:
         return int(self.one_of(1, 2, 3, 5, 8, 17, 33, 64))
 
     def array(self, *shape, dtype="float32"):
-        return self.random.standard_normal(shape).astype(dtype)
+        """dtype bfloat16: of float32, numbers that bfloat16 has."""
+        array = self.random.standard_normal(shape)
+        return to_bfloat16(array) if dtype == "bfloat16" else array.astype(dtype)
 
     def matmul(self):
         m, k, n = (self.extent() for _ in range(3))
@@ -138,15 +158,21 @@ class Draw:
                   "mask": self.mask([batch, heads * group, rows, width], dtype) if self.chance() else None,
                   "past_k": self.array(batch, heads, past, dim, dtype=dtype) if past else None,
                   "past_v": self.array(batch, heads, past, dim_v, dtype=dtype) if past else None}
+        if opset >= 24 and not past and self.chance(0.5):
+            inputs["lengths"] = self.random.integers(0, keys + 1, batch)
         outputs = ["y", "present_k", "present_v"] if past else ["y"]
         return Case("Attention", inputs, outputs, attributes, opset=opset, dynamic=self.chance())
 
-    def padding(self, batch, rows, keys):
+    def padding(self, batch, rows, keys, most):
+        """Up to `most` zeros at the beginning, or some anywhere. Each row sees a key."""
+        if self.chance():
+            return (np.arange(keys) >= self.random.integers(0, most + 1, (batch, 1))).astype("int32")
         mask = self.random.random(self.one_of((batch, keys), (batch, rows, keys))) < 0.7
         mask[..., 0] = True
         return mask.astype("int32")
 
     def multi_head_attention(self):
+        dtype = self.one_of("float32", "float32", "float16", "bfloat16")
         batch, heads, rows, keys = int(self.one_of(1, 2, 3)), int(self.one_of(1, 2, 4)), self.extent(), self.extent()
         dim, past = int(self.one_of(8, 16, 64)), int(self.one_of(0, 0, 4, 30))
         unidirectional = int(self.chance())
@@ -156,16 +182,19 @@ class Draw:
         if self.chance(0.3):
             attributes["scale"] = 0.3
         bias = [self.one_of(1, batch), self.one_of(1, heads), rows, past + keys] if self.chance() else None
-        inputs = {"q": self.array(batch, rows, heads * dim), "k": self.array(batch, keys, heads * dim),
-                  "v": self.array(batch, keys, heads * dim), "bias": self.array(3 * heads * dim) if self.chance(0.3) else None,
-                  "padding": None if bias or self.chance() else self.padding(batch, rows, past + keys),
-                  "attention_bias": self.array(*bias) if bias else None,
-                  "past_k": self.array(batch, heads, past, dim) if past else None,
-                  "past_v": self.array(batch, heads, past, dim) if past else None}
+        inputs = {"q": self.array(batch, rows, heads * dim, dtype=dtype), "k": self.array(batch, keys, heads * dim, dtype=dtype),
+                  "v": self.array(batch, keys, heads * dim, dtype=dtype),
+                  "bias": self.array(3 * heads * dim, dtype=dtype) if self.chance(0.3) else None,
+                  "padding": self.padding(batch, rows, past + keys, past if unidirectional else past + keys - 1) if self.chance() else None,
+                  "attention_bias": self.array(*bias, dtype=dtype) if bias else None,
+                  "past_k": self.array(batch, heads, past, dim, dtype=dtype) if past else None,
+                  "past_v": self.array(batch, heads, past, dim, dtype=dtype) if past else None}
         outputs = ["y", "present_k", "present_v"] if past or self.chance(0.3) else ["y"]
-        return Case("MultiHeadAttention", inputs, outputs, attributes, MICROSOFT, dynamic=self.chance())
+        return Case("MultiHeadAttention", inputs, outputs, attributes, MICROSOFT, dynamic=self.chance() and inputs["bias"] is None,
+                    inner=dtype if dtype == "bfloat16" else "")
 
     def group_query_attention(self):
+        dtype = self.one_of("float32", "float32", "float16", "bfloat16")
         batch, group, heads, dim = int(self.one_of(1, 2, 3)), int(self.one_of(1, 2, 4)), int(self.one_of(1, 2)), int(self.one_of(16, 64))
         prompt = self.chance()
         rows = int(self.one_of(1, 4, 17, 33)) if prompt else int(self.one_of(1, 1, 3)) if batch == 1 else 1
@@ -181,22 +210,29 @@ class Draw:
             attributes["softcap"] = 2.0
         if self.chance(0.3):
             attributes["local_window_size"] = int(self.one_of(1, 4, 16))
-        if self.chance(0.2):
+        sink = self.chance(0.2)
+        if not sink and self.chance(0.2):
             attributes["smooth_softmax"] = 1
         rotary = self.chance()
         if rotary:
             attributes |= {"do_rotary": 1, "rotary_interleaved": int(self.chance())}
         width = heads * dim
         packed = self.chance(0.3)
-        inputs = {"q": self.array(batch, rows, width * group + (2 * width if packed else 0)),
-                  "k": None if packed else self.array(batch, rows, width), "v": None if packed else self.array(batch, rows, width),
-                  "past_k": self.array(batch, heads, capacity, dim) if capacity else None,
-                  "past_v": self.array(batch, heads, capacity, dim) if capacity else None,
+
+        def array(*shape):
+            return self.array(*shape, dtype=dtype)
+
+        angles = self.random.standard_normal((80, dim // 2))
+        cosine, sine = (to_bfloat16(x) if dtype == "bfloat16" else x.astype(dtype) for x in (np.cos(angles), np.sin(angles)))
+        inputs = {"q": array(batch, rows, width * group + (2 * width if packed else 0)),
+                  "k": None if packed else array(batch, rows, width), "v": None if packed else array(batch, rows, width),
+                  "past_k": array(batch, heads, capacity, dim) if capacity else None,
+                  "past_v": array(batch, heads, capacity, dim) if capacity else None,
                   "seqlens": (keys - 1).astype("int32"), "total": np.array(total, "int32"),
-                  "cos": np.cos(self.array(80, dim // 2)) if rotary else None, "sin": np.sin(self.array(80, dim // 2)) if rotary else None,
-                  "position_ids": None,
-                  "attention_bias": self.array(self.one_of(1, batch), self.one_of(1, heads * group), rows, total) if self.chance(0.3) else None}
+                  "cos": cosine if rotary else None, "sin": sine if rotary else None, "position_ids": None,
+                  "attention_bias": array(self.one_of(1, batch), self.one_of(1, heads * group), rows, total) if self.chance(0.3) else None,
+                  "head_sink": array(heads * group) if sink else None}
         rows_valid = np.arange(rows)[None, :, None] < (keys[:, None, None] if prompt else rows)
         cache_valid = np.arange(max(capacity, total))[None, None, :, None] < keys[:, None, None, None]
         return Case("GroupQueryAttention", inputs, ["y", "present_k", "present_v"], attributes, MICROSOFT, dynamic=self.chance(),
-                    valid={"y": rows_valid, "present_k": cache_valid, "present_v": cache_valid})
+                    valid={"y": rows_valid, "present_k": cache_valid, "present_v": cache_valid}, inner=dtype if dtype == "bfloat16" else "")

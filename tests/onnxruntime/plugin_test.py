@@ -56,11 +56,11 @@ LEFT = [
     (dataclasses.replace(attention(), outputs=["y", "", "", "qk"]), "its output qk_matmul_output is used"),
     (multi_head(bias=draw.array(48), k=draw.array(1, 2, 4, 8), v=draw.array(1, 2, 4, 8)), "query, key or value is not known to have rank 3"),
     (multi_head(padding=np.array([3], "int32")), "its key_padding_mask is not known to have rank 2 or 3"),
-    (multi_head(padding=np.ones((1, 4), "int32"), attention_bias=draw.array(1, 1, 4, 4)), "it has a key_padding_mask and an attention_bias"),
     (multi_head(k=None, v=None, q=draw.array(1, 4, 2, 3, 8)), "its query, key and value are packed"),
     (dataclasses.replace(product([2, 3], [3, 2]), inputs={"a": np.ones((2, 3), "int32"), "b": np.ones((3, 2), "int32")}),
      "its type is not float32, float64, float16 or bfloat16"),
     (group_query(local_window_size=0), "its local_window_size is 0"),
+    (group_query(do_rotary=1), "its cos_cache or sin_cache is absent"),
     (of_another_layer(), "it takes K and V of another layer"),
     (Case("Gemm", {"a": draw.array(2, 3), "b": draw.array(3, 2)}, ["y"], {"alpha": float("inf")}, opset=13), "alpha or beta is not finite"),
 ]
@@ -140,6 +140,19 @@ class Graphs(unittest.TestCase):
         np.testing.assert_array_equal(found[:, :, 0], 0)
         np.testing.assert_allclose(found[:, :, 1:], expected, rtol=1e-4, atol=1e-5)
 
+    def test_a_prompt_that_is_padded_at_its_start(self):
+        """Its rows are those of the prompt alone; rows of the padding see no key of it and are some average."""
+        x, bias = draw.array(1, 6, 16), draw.array(1, 2, 6, 6)
+        for dtype, tolerance in (("float32", 1e-5), ("float16", 4e-3)):
+            for added in (None, bias.astype(dtype)):
+                case = multi_head(**dict.fromkeys("qkv", x.astype(dtype)), padding=np.array([[0, 0, 1, 1, 1, 1]], "int32"), attention_bias=added)
+                case.attributes["unidirectional"] = 1
+                alone = multi_head(**dict.fromkeys("qkv", x[:, 2:].astype(dtype)), attention_bias=None if added is None else added[:, :, 2:, 2:])
+                alone.attributes["unidirectional"] = 1
+                found = run(case)[0]
+                np.testing.assert_allclose(found[:, 2:], run(alone)[0], rtol=tolerance, atol=tolerance)
+                self.assertTrue(np.isfinite(found).all())
+
     def test_a_cache_that_is_extended_in_place(self):
         case = group_query(rows=1, keys=6, total=6, capacity=10)
         expected = run(case, sessions.with_cpu(case.model()))
@@ -201,6 +214,9 @@ class BadInput(unittest.TestCase):
         biased = dataclasses.replace(multi_head(bias=draw.array(48), padding=np.ones((1, 4), "int32")), dynamic=True)
         self.fails(biased, "bias has 47 elements, expected those of query, key and value, at least 48", bias=draw.array(47))
         self.fails(biased, "key_padding_mask has 5 elements, expected [1, 4]", padding=np.ones((1, 5), "int32"))
+        both = multi_head(padding=np.ones((1, 4), "int32"), attention_bias=draw.array(1, 2, 4, 4))
+        self.fails(dataclasses.replace(both, dynamic=True), "attention_bias has 48 elements, expected [1 or 1, 1 or 2, 4, 4]",
+                   attention_bias=draw.array(1, 3, 4, 4))
         self.fails(heads, "query has the shape [1, 4, 15] and there are 2 heads", q=draw.array(1, 4, 15))
 
     def test_lengths_of_group_query_attention(self):
