@@ -224,11 +224,10 @@ double tile_seconds(const DeviceProperties &device, const attile_attention_probl
 // columns of neighbouring lanes (DecodeLoader::kSharing).
 bool has_decode_kernel(const attile_attention_problem &p) {
     if (p.k.dtype != p.v.dtype || p.k.dtype == ATTILE_F8_E5M2 || p.k.dtype == ATTILE_U4) return false;
-    if (!attention_has_eight_bits(p)) return true;
     const auto streams = [&p](const attile_operand &scale, int64_t group, int64_t cols) {
         return !attention_scales_by_key(p, scale) || scale.stride[3] == 0 || group % 32 == 0 || group >= cols;
     };
-    return streams(p.k_scale, p.k_group, p.head_dim) && streams(p.v_scale, p.v_group, p.head_dim_v);
+    return !attention_has_eight_bits(p) || (streams(p.k_scale, p.k_group, p.head_dim) && streams(p.v_scale, p.v_group, p.head_dim_v));
 }
 
 // The decode kernel of as few columns as do, and of those what leaves the fewest blocks.
