@@ -92,6 +92,18 @@ class Quantised(unittest.TestCase):
                 self.assertEqual(found.dtype, np.float32)
                 self.close(found, attile.attention(rows.astype(np.float64) * scales["v_scale"], *wide), 0.05)
 
+    def test_keys_and_values_of_four_bits(self):
+        q, k, v = random(1, 4, 3, 64), RNG.integers(-8, 8, (1, 2, 9, 64)), RNG.integers(0, 16, (1, 2, 9, 6))
+        k_scale = random(2, 9, 2)
+        packed = [(x[..., 0::2] & 15 | (x[..., 1::2] & 15) << 4).astype(np.uint8) for x in (k, v)]
+        exact = q.astype(np.float64), k * np.repeat(k_scale.astype(np.float64), 32, axis=-1), v.astype(np.float64)
+        with attile.Context("cpu,reference") as context:
+            found = context.attention(q, attile.FourBits(packed[0]), attile.FourBits(packed[1], signed=False), k_scale=k_scale)
+            self.assertEqual(found.shape, (1, 4, 3, 6))
+            self.close(found, attile.attention(*exact), 2e-4)
+            with self.assertRaisesRegex(attile.AttileError, "q.dtype is i4"):
+                context.attention(attile.FourBits(packed[0]), k.astype(np.int8), v.astype(np.int8))
+
     def test_weights_of_four_bits(self):
         with attile.Context("reference") as context:
             x, numbers, scale, zero = random(3, 64), np.arange(5 * 64).reshape(5, 64) * 7 % 16, random(5, 2), np.full((5, 2), 6.5, np.float32)

@@ -17,7 +17,7 @@ using bench::Size;
 
 // The program has compared the names with those that the option takes.
 int32_t dtype_of(const std::string &name) {
-    for (int32_t dtype : {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16, ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2})
+    for (int32_t dtype : {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16, ATTILE_I8, ATTILE_I4, ATTILE_U4, ATTILE_F8_E4M3, ATTILE_F8_E5M2})
         if (bench::dtype_name(dtype) == name) return dtype;
     throw Failure("'" + name + "' is not a data type");
 }

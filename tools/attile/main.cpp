@@ -295,9 +295,11 @@ void add_explain(CLI::App &app, Command &chosen) {
         ->type_name("TYPE");
     for (const auto &[name, into] : {std::pair("--k-dtype", &options->k_dtype), std::pair("--v-dtype", &options->v_dtype)})
         command
-            ->add_option(name, *into,
-                         "attention: f32, f16, bf16, i8, e4m3 or e5m2, if not as --dtype; of 8 bits with a scale for each token")
-            ->check(CLI::IsMember({"f32", "f16", "bf16", "i8", "e4m3", "e5m2"}).description(""))
+            ->add_option(
+                name, *into,
+                "attention: f32, f16, bf16, i8, i4, u4, e4m3 or e5m2, if not as --dtype; of 8 bits with a scale for each token, of "
+                "4 with one for 32 numbers")
+            ->check(CLI::IsMember({"f32", "f16", "bf16", "i8", "i4", "u4", "e4m3", "e5m2"}).description(""))
             ->type_name("TYPE");
     command->add_flag("--exact", options->exact, "gemm of f64 or f32: exact products");
     command->add_flag("--fast", options->fast, "gemm of 8-bit floats both, attention of e4m3: sums may lose bits, by FAST_ACCUMULATION");

@@ -99,11 +99,12 @@ void add_attention(std::vector<BenchCase> &cases) {
     cases.push_back(attention_case(Size::kLarge, f32, 32, 32, 8, 1, 4096, 128));
     cases.push_back(attention_case(Size::kLarge, f16, 32, 32, 8, 1, 4096, 128));
     cases.push_back(attention_case(Size::kLarge, bf16, 1, 32, 8, 1, 32768, 128));
-    for (const int32_t cache : {ATTILE_BF16, ATTILE_I8, ATTILE_F8_E4M3}) {
+    for (const int32_t cache : {ATTILE_BF16, ATTILE_I8, ATTILE_I4, ATTILE_F8_E4M3}) {
         cases.push_back(cached_case(Size::kMedium, f32, cache, cache, 1, 32, 8, 1, 4096, 128));
         cases.push_back(cached_case(Size::kLarge, f32, cache, cache, 1, 32, 8, 1, 32768, 128));
     }
-    cases.push_back(cached_case(Size::kMedium, bf16, ATTILE_I8, ATTILE_I8, 1, 32, 8, 1, 4096, 128));
+    for (const int32_t cache : {ATTILE_I8, ATTILE_I4})
+        cases.push_back(cached_case(Size::kMedium, bf16, cache, cache, 1, 32, 8, 1, 4096, 128));
 
     cases.push_back(attention_backward_case(Size::kTiny, f32, 1, 2, 64, 64, causal));
     cases.push_back(attention_backward_case(Size::kMedium, f32, 1, 8, 512, 64, causal));
@@ -173,6 +174,10 @@ std::string_view dtype_name(int32_t dtype) {
             return "e4m3";
         case ATTILE_F8_E5M2:
             return "e5m2";
+        case ATTILE_I4:
+            return "i4";
+        case ATTILE_U4:
+            return "u4";
         default:
             return "other";
     }

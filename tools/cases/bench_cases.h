@@ -41,7 +41,7 @@ struct BenchCase {
     int64_t heads_q = 0, heads_kv = 0, len_q = 0, len_k = 0, head_dim = 0;
     int32_t mask = ATTILE_MASK_NONE;
     int64_t parts = 0;
-    int32_t k_dtype = 0, v_dtype = 0;  // if it is not that of q; of 8 bits: with a scale for each token and head,
+    int32_t k_dtype = 0, v_dtype = 0;  // if it is not that of q; of 8 bits: with a scale for each token and head, of 4 for 32 numbers
                                        // or beside q of 8 bits, which has o in bf16, for each head
 
     // Reduce and softmax of rows x columns; reduce takes the columns together, or the rows.

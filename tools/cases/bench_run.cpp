@@ -9,13 +9,17 @@
 namespace attile::bench {
 namespace {
 
-int64_t element_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
+constexpr int64_t kFourBitGroup = 32;  // Numbers of 4 bits along a row that share a scale.
+
+int bits_of(int32_t dtype) { return dtype & 0xff; }
 
 int64_t element_count(const attile_tensor &tensor) {
     int64_t count = 1;
     for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
     return count;
 }
+
+int64_t bytes_of(const attile_tensor &tensor) { return element_count(tensor) * bits_of(tensor.dtype) / 8; }
 
 }  // namespace
 
@@ -65,7 +69,7 @@ void BenchRun::describe_gemm() {
     add(args.a, case_.dtype, {batch, m, k}, true);
     add(args.b, case_.b_dtype != 0 ? case_.b_dtype : case_.dtype, {batch, k, n}, true);
     // Sums of integers as they are, unless scales make other numbers of them.
-    const bool is_narrow = element_bytes(case_.dtype) == 1;
+    const bool is_narrow = bits_of(case_.dtype) == 8;
     const int32_t of_narrow = case_.dtype == ATTILE_I8 && case_.scale_group == 0 ? ATTILE_I32 : ATTILE_BF16;
     add(args.d, is_narrow ? of_narrow : case_.dtype, {batch, m, n}, false);
     if (case_.scale_group != 0) add(args.b_scale, ATTILE_F32, {batch, k / case_.scale_group, n}, true);
@@ -92,7 +96,7 @@ int32_t BenchRun::give_offsets(const attile_tensor &offsets) {
 
 void BenchRun::describe_attention(attile_attention_args &args) {
     const BenchCase &c = case_;
-    const bool is_narrow = element_bytes(c.dtype) == 1;
+    const bool is_narrow = bits_of(c.dtype) == 8;
     if (c.fast) args.flags = ATTILE_FLAG_FAST_ACCUMULATION;
     add(args.q, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, true);
     if (is_narrow) add(args.q_scale, ATTILE_F32, {c.heads_q, 1, 1}, true);
@@ -102,14 +106,15 @@ void BenchRun::describe_attention(attile_attention_args &args) {
     args.mask = c.mask;
 }
 
-// Keys or values. Beside queries of 8 bits they have a scale for each head.
+// Keys or values. Beside queries of 8 bits they have a scale for each head, else for each token; of 4 bits for each group of its numbers.
 void BenchRun::add_cache(attile_tensor &tensor, attile_tensor &scale, int32_t dtype) {
     add(tensor, dtype, {case_.batch, case_.heads_kv, case_.len_k, case_.head_dim}, true);
-    if (element_bytes(dtype) != 1) return;
-    if (element_bytes(case_.dtype) == 1)
-        add(scale, ATTILE_F32, {case_.heads_kv, 1, 1}, true);
+    if (bits_of(dtype) > 8) return;
+    const int64_t groups = bits_of(dtype) == 4 && case_.head_dim % kFourBitGroup == 0 ? case_.head_dim / kFourBitGroup : 1;
+    if (bits_of(case_.dtype) == 8)
+        add(scale, ATTILE_F32, {case_.heads_kv, 1, groups}, true);
     else
-        add(scale, ATTILE_F32, {case_.batch, case_.heads_kv, case_.len_k, 1}, true);
+        add(scale, ATTILE_F32, {case_.batch, case_.heads_kv, case_.len_k, groups}, true);
 }
 
 void BenchRun::describe_attention_backward() {
@@ -161,7 +166,7 @@ void BenchRun::describe_rows() {
 
 int64_t BenchRun::bytes() const {
     int64_t total = 0;
-    for (const Operand &operand : operands_) total += element_count(*operand.tensor) * element_bytes(operand.tensor->dtype);
+    for (const Operand &operand : operands_) total += bytes_of(*operand.tensor);
     return total;
 }
 
@@ -185,10 +190,12 @@ int32_t BenchRun::query(attile_support &support) {
 }
 
 int32_t BenchRun::fill(const attile_tensor &tensor, uint64_t seed) {
-    constexpr int64_t kMost = 1 << 22;  // Elements that are random; more of them repeat these.
-    const int64_t size = element_bytes(tensor.dtype), count = element_count(tensor);
+    constexpr int64_t kMost = 1 << 22;                  // Elements that are random; more of them repeat these.
+    const bool are_pairs = bits_of(tensor.dtype) == 4;  // Any byte is two numbers.
+    const int32_t dtype = are_pairs ? ATTILE_I8 : tensor.dtype;
+    const int64_t size = bits_of(dtype) / 8, count = element_count(tensor) / (are_pairs ? 2 : 1);
     std::vector<unsigned char> values(static_cast<size_t>(std::min(count, kMost) * size));
-    RandomElements(seed).fill(tensor.dtype, std::min(count, kMost), values.data());
+    RandomElements(seed).fill(dtype, std::min(count, kMost), values.data());
     for (int64_t done = 0; done < count; done += kMost) {
         const int64_t part = std::min(kMost, count - done);
         if (const int32_t status =
@@ -203,8 +210,7 @@ int32_t BenchRun::allocate(int32_t memory_kind) {
     uint64_t seed = 0;
     for (const Operand &operand : operands_) {
         attile_tensor &tensor = *operand.tensor;
-        const int64_t bytes = element_count(tensor) * element_bytes(tensor.dtype);
-        if (const int32_t status = attile_alloc(context_, memory_kind, bytes, &tensor.data)) return status;
+        if (const int32_t status = attile_alloc(context_, memory_kind, bytes_of(tensor), &tensor.data)) return status;
         memory_.push_back(tensor.data);
         ++seed;
         if (!operand.input) continue;

@@ -223,7 +223,7 @@ def stream_of(array: Any, streams: dict[Any, int]) -> int:
 
 
 class FourBits:
-    """Numbers of 4 bits, two neighbours along an axis in each byte of ``array``, the first in the lower half: weights for gemm(). That axis is the one along which bytes are neighbours in memory.
+    """Numbers of 4 bits, two neighbours along an axis in each byte of ``array``, the first in the lower half: weights for gemm(), keys and values for attention(). That axis is the one along which bytes are neighbours in memory.
     ``signed``: -8 to 7, else 0 to 15. ``.T`` exchanges the last two axes."""
 
     def __init__(self, array: Array, signed: bool = True):

@@ -185,7 +185,7 @@ class Context(Quantised, ContextBase):
         ``key_starts``: int32 [B], keys of each entry before this one are not seen (left padding). ``causal_offset``: int32 [B], each entry's diagonal is j = i + offset.
         ``block_mask``: bool or uint8, broadcast to [B, Hq, ceil(Lq / 128), ceil(Lk / 128)], False hides a block of 128 rows and 128 keys.
         ``tree_mask``: bool or uint8 [B, Hq, Lq, T], all but T broadcast: of the last T keys of an entry, the drafts of speculative decoding, False hides one.
-        ``k`` and ``v`` may be of other types than ``q``, also of 8 bits: int8, float8_e4m3fn or float8_e5m2. ``k_scale`` and ``v_scale``: float32, broadcast to [B, Hkv, Lk, G],
+        ``k`` and ``v`` may be of other types than ``q``, also of 8 bits: int8, float8_e4m3fn or float8_e5m2, or FourBits along D. ``k_scale`` and ``v_scale``: float32, broadcast to [B, Hkv, Lk, G],
         the factors of their numbers: G is 1, D (for ``v`` Dv), or that over 32, 64 or 128. ``q`` too may be of 8 bits, with ``q_scale`` broadcast to [B, Hq, Lq, G]; ``out`` is then
         float32, or float16 or bfloat16 as given. Else the results have the type of ``q``. ``flags=attile.FLAG_FAST_ACCUMULATION`` lets sums of float8_e4m3fn lose bits, for speed.
         """

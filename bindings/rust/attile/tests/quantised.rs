@@ -81,6 +81,32 @@ fn queries_of_eight_bits() {
 }
 
 #[test]
+fn keys_and_values_of_four_bits() {
+    let context = Context::new().unwrap();
+    let (l, d) = (9usize, 4usize);
+    let shape = [1, 1, l as i64, d as i64];
+    let q = random(21, l * d);
+    let whole = |seed| random(seed, l * d).iter().map(|x| (x * 7.0) as i8).collect::<Vec<i8>>();
+    let packed = |x: &[i8]| x.chunks(2).map(|two| (two[0] & 15) as u8 | ((two[1] & 15) << 4) as u8).collect::<Vec<u8>>();
+    let (k, v, k_scale) = (whole(22), whole(23), random(24, l));
+    let (k_packed, v_packed) = (packed(&k), packed(&v));
+    let mut o = vec![f32::NAN; l * d];
+    context
+        .attention(
+            TensorRef::new(&q, &shape).unwrap(),
+            TensorRef::four_bits(&k_packed, true, &shape, None).unwrap(),
+            TensorRef::four_bits(&v_packed, true, &shape, None).unwrap(),
+            TensorMut::new(&mut o, &shape).unwrap(),
+        )
+        .k_scale(TensorRef::new(&k_scale, &[l as i64, 1]).unwrap())
+        .run()
+        .unwrap();
+    let keys: Vec<f32> = k.iter().enumerate().map(|(i, x)| k_scale[i / d] * f32::from(*x)).collect();
+    let values: Vec<f32> = v.iter().map(|x| f32::from(*x)).collect();
+    assert_close(&o, &attention(&q, &keys, &values, d, |_| l - 1).0, 1e-3);
+}
+
+#[test]
 fn weights_of_four_bits() {
     let context = Context::open("reference").unwrap();
     let (x, scale, zero) = (random(5, 3 * 64), random(6, 2 * 5), vec![7.5f32; 2 * 5]);
