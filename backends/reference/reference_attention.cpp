@@ -6,6 +6,7 @@
 
 #include "reference_backend.h"
 #include "reference_element.h"
+#include "reference_exact.h"
 #include "reference_row.h"
 #include "reference_score.h"
 
@@ -48,19 +49,25 @@ std::int32_t run(void *, const attile_attention_problem *p) {
     for (std::int64_t b = 0; b < p->batch; ++b) {
         const Entry entry = entry_of(p, b);
         for (std::int64_t h = 0; h < p->heads_q; ++h)
-            for (std::int64_t i = 0; i < entry.len_q; ++i) attend_row(p, entry, h, i, scratch.data(), scratch.data() + p->len_k);
+            for (std::int64_t i = 0; i < entry.len_q; ++i) {
+                if (is_exact(p->launch)) {
+                    attend_exactly(p, entry, h, i, scratch.data());
+                } else {
+                    attend_row(p, entry, h, i, scratch.data(), scratch.data() + p->len_k);
+                }
+            }
     }
     return ATTILE_OK;
 }
 
 std::int32_t query(void *, const attile_attention_problem *p, attile_support *support) {
     const double flops = 2 * visible_pairs(p) * (static_cast<double>(p->head_dim) + static_cast<double>(p->head_dim_v));
-    answer(support, "reference_attention", scratch_bytes(p), flops, attention_bytes(p));
+    answer(support, is_exact(p->launch) ? "reference_attention_exact" : "reference_attention", scratch_bytes(p), flops, attention_bytes(p));
     return ATTILE_OK;
 }
 
 }  // namespace
 
-const attile_attention_interface attention_interface = {sizeof(attile_attention_interface), 2, query, run};
+const attile_attention_interface attention_interface = {sizeof(attile_attention_interface), 3, query, run};
 
 }  // namespace attile::reference

@@ -117,6 +117,8 @@ class ExactSum {
     bool is_nan_ = false, has_plus_infinity_ = false, has_minus_infinity_ = false;
 };
 
+struct Entry;
+
 inline bool is_exact(const attile_launch &launch) { return (launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0; }
 
 // The operations with EXACT_PRODUCTS.
@@ -124,5 +126,7 @@ void multiply_exactly(const attile_gemm_problem *p);
 void reduce_exactly(const attile_reduce_problem *p);
 void softmax_exactly(const attile_softmax_problem *p);
 void merge_exactly(const attile_attention_merge_problem *p);
+// Row i of query head h, with room for a score of each key.
+void attend_exactly(const attile_attention_problem *p, const Entry &entry, std::int64_t h, std::int64_t i, double *weight);
 
 }  // namespace attile::reference

@@ -13,14 +13,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Every NaN in a result is the one that is quiet, positive and without payload.
-double one_nan(double x) { return std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : x; }
-
-// What a row has whose largest x, or lse, is no number: zeros if there is none but minus infinity, else NaN.
-double without_weights(double top) { return top == -kInfinity ? 0 : std::numeric_limits<double>::quiet_NaN(); }
-
-// The larger and the smaller, of zeros +0 and -0; NaN if either is.
-double larger(double a, double b) { return std::isnan(a) || a > b || (a == b && std::signbit(b)) ? a : b; }
+// The smaller, of zeros -0; NaN if either is.
 double smaller(double a, double b) { return std::isnan(a) || a < b || (a == b && std::signbit(a)) ? a : b; }
 
 double reduced(const attile_reduce_problem *p, std::int64_t i, std::int64_t j, std::int64_t l) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "reference_element.h"
+#include "reference_exact.h"
 #include "reference_row.h"
 
 namespace attile::reference {
@@ -36,6 +37,15 @@ bool bytes_hide(const attile_attention_problem *p, const Entry &entry, std::int6
     if (present(p->block_mask) && !load_byte(p->block_mask, entry.b, h, i / ATTILE_MASK_BLOCK, j / ATTILE_MASK_BLOCK)) return true;
     const std::int64_t column = j - (entry.len_k - p->tree_keys);
     return present(p->tree_mask) && column >= 0 && !load_byte(p->tree_mask, entry.b, h, i, column);
+}
+
+// q.k, rounded once.
+double exact_product(const attile_attention_problem *p, const Entry &entry, std::int64_t h, std::int64_t i, std::int64_t axis0,
+                     std::int64_t axis2) {
+    ExactSum sum;
+    for (std::int64_t d = 0; d < p->head_dim; ++d)
+        sum.add_product(load(p->q, entry.b, h, entry.q_start + i, d), load(p->k, axis0, kv_head(p, h), axis2, d));
+    return sum.value();
 }
 
 }  // namespace
@@ -86,7 +96,7 @@ Score score(const attile_attention_problem *p, const Entry &entry, std::int64_t 
     const std::int64_t g = kv_head(p, h);
     const Row key = scaled_row_of(p->k, p->k_scale, p->k_group, axis0, g, axis2);
     const Row query = scaled_row_of(p->q, p->q_scale, p->q_group, entry.b, h, entry.q_start + i);
-    const double product = dot(query, key, p->head_dim);
+    const double product = is_exact(p->launch) ? exact_product(p, entry, h, i, axis0, axis2) : dot(query, key, p->head_dim);
     Score s = {p->scale * product, 1};
     if (p->softcap != 0) {
         const double t = std::tanh(s.value / p->softcap);

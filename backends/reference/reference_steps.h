@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace attile::reference {
 
@@ -48,6 +49,17 @@ inline double log_by_steps(double z) {
     r *= square;
     const double half = f * f / 2, exponent = n;
     return exponent * kLn2High - ((half - (s * (half + r) + exponent * kLn2Low)) - f);
+}
+
+// Every NaN in a result is the one that is quiet, positive and without payload.
+inline double one_nan(double x) { return std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : x; }
+
+// The larger, of zeros +0; NaN if either is.
+inline double larger(double a, double b) { return std::isnan(a) || a > b || (a == b && std::signbit(b)) ? a : b; }
+
+// What a row has whose largest x, score or lse is not finite: zeros if there is none but minus infinity, else NaN.
+inline double without_weights(double top) {
+    return top == -std::numeric_limits<double>::infinity() ? 0 : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace attile::reference

@@ -122,6 +122,66 @@ int32_t run_merge(attile_context *context, const ExactRows &p, std::vector<unsig
     return status;
 }
 
+// Of a tensor of rows x columns for `entries` entries of `heads` heads.
+attile_tensor by_heads(const Memory &x, int64_t entries, int64_t heads) {
+    attile_tensor wide = x.tensor;
+    const int64_t rows = x.tensor.shape[0] / (entries * heads);
+    const int64_t shape[] = {entries, heads, rows, x.tensor.shape[1]}, row = x.tensor.stride[0];
+    const int64_t stride[] = {heads * rows * row, rows * row, row, x.tensor.stride[1]};
+    wide.rank = 4;
+    for (int axis = 0; axis < 4; ++axis) {
+        wide.shape[axis] = shape[axis];
+        wide.stride[axis] = stride[axis];
+    }
+    return wide;
+}
+
+int32_t run_attention(attile_context *context, const ExactRows &p, std::vector<unsigned char> *result) {
+    constexpr int64_t kEntries = 2, kHeads = 4, kKeyHeads = 2;
+    Random random(p.seed);
+    const auto filled = [&](int64_t rows, int64_t columns) {
+        Memory x(p, p.dtype, rows, columns);
+        for (int64_t row = 0; row < rows; ++row) fill_row(p, random, &x, row);
+        return x;
+    };
+    Memory q = filled(kEntries * kHeads * p.rows, p.columns + 5), k = filled(kEntries * kKeyHeads * p.length, p.columns + 5);
+    Memory v = filled(kEntries * kKeyHeads * p.length, p.columns), bias(p, p.dtype, kHeads * p.rows, p.length);
+    Memory slopes(p, p.dtype, 1, kHeads), sinks(p, p.dtype, 1, kHeads);
+    for (int64_t h = 0; h < kHeads; ++h) {
+        slopes.set(0, h, 0.3 * random.uniform());
+        sinks.set(0, h, random.normal());
+        for (int64_t i = 0; i < p.rows; ++i)
+            for (int64_t j = 0; j < p.length; ++j) bias.set(h * p.rows + i, j, random.chance(0.1) ? -kInfinity : 3 * random.normal());
+    }
+    Memory o(p, p.out_dtype, kEntries * kHeads * p.rows, p.columns), lse(p, p.dtype, kEntries * kHeads * p.rows, 1);
+    attile_attention_args args;
+    attile_attention_init(&args, sizeof args);
+    args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
+    args.q = by_heads(q, kEntries, kHeads);
+    args.k = by_heads(k, kEntries, kKeyHeads);
+    args.v = by_heads(v, kEntries, kKeyHeads);
+    args.o = by_heads(o, kEntries, kHeads);
+    args.lse = by_heads(lse, kEntries, kHeads);
+    args.lse.rank = 3;
+    args.lse.shape[3] = args.lse.stride[3] = 0;
+    if (p.with_all) {
+        args.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        args.scale = 0.7;
+        args.bias = by_heads(bias, 1, kHeads);
+        for (const auto &[tensor, numbers] : {std::pair{&args.alibi_slopes, &slopes}, {&args.sinks, &sinks}}) {
+            *tensor = numbers->tensor;
+            tensor->rank = 1;
+            tensor->shape[0] = kHeads;
+            tensor->stride[0] = numbers->tensor.stride[1];
+            tensor->shape[1] = tensor->stride[1] = 0;
+        }
+    }
+    const int32_t status = attile_attention(context, &args);
+    o.append_to(result);
+    lse.append_to(result);
+    return status;
+}
+
 int32_t run_row(attile_context *context, const ExactRows &p, std::vector<unsigned char> *result) {
     Random random(p.seed);
     Memory x(p, p.dtype, p.rows, p.length);
@@ -164,7 +224,7 @@ constexpr Types kTypes[] = {{ATTILE_F64, ATTILE_F64}, {ATTILE_F32, ATTILE_F32}, 
 constexpr Types kMergeTypes[] = {{ATTILE_F64, ATTILE_F64}, {ATTILE_F32, ATTILE_F32}, {ATTILE_BF16, ATTILE_BF16}, {ATTILE_F64, ATTILE_F16}};
 
 ExactRows of(ExactOperation operation, Types types, int64_t rows, int64_t length, Numbers numbers, const std::string &name) {
-    static constexpr const char *kOperations[] = {"reduce", "softmax", "merge"};
+    static constexpr const char *kOperations[] = {"reduce", "softmax", "merge", "attention"};
     const std::string type = dtype_name(types.in) + std::string(types.in == types.out ? "" : std::string("_") + dtype_name(types.out));
     return {std::string(kOperations[static_cast<int>(operation)]) + "." + type + "." + name,
             operation,
@@ -173,11 +233,12 @@ ExactRows of(ExactOperation operation, Types types, int64_t rows, int64_t length
             types.out,
             rows,
             length,
-            operation == ExactOperation::kMerge ? 19 : 1,
+            operation == ExactOperation::kMerge || operation == ExactOperation::kAttention ? 19 : 1,
             numbers,
             static_cast<uint64_t>(rows * 1000003 + length),
             false,
-            1};
+            1,
+            false};
 }
 
 }  // namespace
@@ -219,20 +280,36 @@ std::vector<ExactRows> exact_rows() {
         p.by_columns = true;
         list.push_back(p);
     }
+    for (const Types types : {kTypes[0], kTypes[1]}) {
+        for (const auto &[numbers, name] : kNumbers) {
+            ExactRows p = of(ExactOperation::kAttention, types, 5, 37, numbers, name);
+            list.push_back(p);
+            p.name += "_all";
+            p.with_all = true;
+            p.by_columns = numbers == Numbers::kNormal;
+            list.push_back(p);
+        }
+        list.push_back(of(ExactOperation::kAttention, types, 2, 700, Numbers::kNormal, "700_keys"));
+        list.push_back(of(ExactOperation::kAttention, types, 3, 0, Numbers::kNormal, "no_keys"));
+    }
     return list;
 }
 
 ExactRows random_exact_rows(uint64_t seed) {
     Random random(seed * 2 + 1);
-    const auto operation = random.pick({ExactOperation::kReduce, ExactOperation::kSoftmax, ExactOperation::kMerge});
-    const bool merges = operation == ExactOperation::kMerge;
+    const auto operation =
+        random.pick({ExactOperation::kReduce, ExactOperation::kSoftmax, ExactOperation::kMerge, ExactOperation::kAttention});
+    const bool merges = operation == ExactOperation::kMerge, attends = operation == ExactOperation::kAttention;
     const auto &[numbers, name] = kNumbers[random.between(0, 10)];
-    const Types types = (merges ? kMergeTypes : kTypes)[random.between(0, 3)];
-    ExactRows p = of(operation, types, random.pick<int64_t>({1, 2, 5, 33, 70}),
-                     merges ? random.pick<int64_t>({1, 2, 3, 8, 40}) : random.pick<int64_t>({1, 2, 7, 64, 65, 520, 2100}), numbers,
-                     "random." + std::to_string(seed) + "." + name);
+    const Types types = (merges ? kMergeTypes : kTypes)[random.between(0, attends ? 1 : 3)];
+    ExactRows p = of(operation, types, attends ? random.between(1, 9) : random.pick<int64_t>({1, 2, 5, 33, 70}),
+                     attends  ? random.between(0, 70)
+                     : merges ? random.pick<int64_t>({1, 2, 3, 8, 40})
+                              : random.pick<int64_t>({1, 2, 7, 64, 65, 520, 2100}),
+                     numbers, "random." + std::to_string(seed) + "." + name);
     p.reduction = static_cast<int32_t>(random.between(ATTILE_REDUCE_SUM, ATTILE_REDUCE_MEAN));
-    p.columns = merges ? random.pick<int64_t>({1, 8, 17, 64}) : 1;
+    p.columns = merges || attends ? random.pick<int64_t>({1, 8, 17, 64}) : 1;
+    p.with_all = random.chance(0.5);
     p.seed = seed;
     p.by_columns = random.chance(0.4);
     p.step = random.pick<int64_t>({1, 1, 1, 2});
@@ -242,7 +319,10 @@ ExactRows random_exact_rows(uint64_t seed) {
 std::vector<unsigned char> run_exact(attile_context *context, const ExactRows &p, std::string *why) {
     why->clear();
     std::vector<unsigned char> result;
-    const int32_t status = p.operation == ExactOperation::kMerge ? run_merge(context, p, &result) : run_row(context, p, &result);
+    const auto run = p.operation == ExactOperation::kMerge       ? run_merge
+                     : p.operation == ExactOperation::kAttention ? run_attention
+                                                                 : run_row;
+    const int32_t status = run(context, p, &result);
     if (status == ATTILE_OK) return result;
     char text[512];
     attile_last_error(text, sizeof text);

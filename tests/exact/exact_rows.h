@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problems for exact sums of rows, the same on every machine: reduce, softmax and merge.
+// Problems for exact sums of rows, the same on every machine: reduce, softmax, merge and attention.
 #ifndef ATTILE_TESTS_EXACT_ROWS_H
 #define ATTILE_TESTS_EXACT_ROWS_H
 
@@ -13,19 +13,20 @@
 
 namespace attile::test {
 
-enum class ExactOperation { kReduce, kSoftmax, kMerge };
+enum class ExactOperation { kReduce, kSoftmax, kMerge, kAttention };
 
 struct ExactRows {
     std::string name;
     ExactOperation operation;
     int32_t reduction;         // of reduce
     int32_t dtype, out_dtype;  // of x and y, or of the parts' o and of o
-    int64_t rows, length;      // numbers of a row, or parts
-    int64_t columns;           // of merge
+    int64_t rows, length;      // numbers of a row, parts, or keys
+    int64_t columns;           // of merge, and of v; q and k have 5 more
     ExactNumbers numbers;
     uint64_t seed;
     bool by_columns;  // rows lie side by side
     int64_t step;     // of elements in memory
+    bool with_all;    // of attention: a causal mask, a bias, slopes and sinks
 };
 
 std::vector<ExactRows> exact_rows();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact reduce, softmax and merge of the reference and cpu backends, bit for bit, against sums of Python's fractions and the steps of docs/numerics.md.
+"""Exact reduce, softmax, merge and attention of the reference and cpu backends, bit for bit, against sums of Python's fractions and the steps of docs/numerics.md.
 
 Run: ATTILE_LIBRARY=.../libattile.so python3 test_exact_rows.py [ExactRows.test_name]
 """
@@ -266,6 +266,54 @@ class ExactRows(unittest.TestCase):
             if pair[0] != "f16":
                 self.merge_agrees(lses, rows, pair, "cancelling")
         self.merge_agrees([-math.inf, -math.inf], [[math.nan, 1.0], [1.0, math.inf]], PAIRS[0], "no keys")
+
+    def attention_agrees(self, kind, len_q, len_k, what, causal=False, bias=None, slope=None, sink=None, scale=0.0, numbers=None):
+        rng = np.random.default_rng(len_q * 1000 + len_k)
+        heads, heads_kv, d, dv = 2, 1, 7, 5
+        draw = numbers or (lambda *shape: rng.standard_normal(shape))
+        dtype = DTYPES[kind]
+        q, k, v = draw(1, heads, len_q, d).astype(dtype), draw(1, heads_kv, len_k, d).astype(dtype), draw(1, heads_kv, len_k, dv).astype(dtype)
+        slopes = None if slope is None else np.array([slope, slope / 3], dtype)
+        sinks = None if sink is None else np.array([sink, sink + 1], dtype)
+        bias = None if bias is None else bias.astype(dtype)
+        o_want, lse_want = [], []
+        wide = lambda x: x.astype(np.float64).tolist()
+        for h, i in itertools.product(range(heads), range(len_q)):
+            scores, rows = [], []
+            for j in range(len_k):
+                if causal and j > i + len_k - len_q:
+                    continue
+                s = (scale or 1 / math.sqrt(d)) * exact_sum(zip(wide(q[0, h, i]), wide(k[0, 0, j])))
+                if bias is not None:
+                    s = s + float(bias[i, j])
+                if slopes is not None:
+                    s = s - float(slopes[h]) * abs(j - i - (len_k - len_q))
+                scores.append(s)
+                rows.append(wide(v[0, 0, j]))
+            if sinks is not None:
+                scores.append(float(sinks[h]))
+                rows.append([0.0] * dv)
+            o, lse = merge(scores, rows or [[0.0] * dv])
+            o_want += o
+            lse_want.append(lse)
+        o_want, lse_want = bits(o_want, kind), bits(lse_want, kind)
+        for name, library in self.libraries:
+            o, lse = np.full((1, heads, len_q, dv), np.nan, dtype), np.full((1, heads, len_q), np.nan, dtype)
+            library.run("attention", library.args(ac.AttentionArgs, "attention", flags=EXACT, q=q, k=k, v=v, o=o, lse=lse, scale=scale, mask=2 if causal else 0,
+                                                  bias=bias, alibi_slopes=slopes, sinks=sinks))
+            self.same(o, o_want, f"{name} {what} {kind} o")
+            self.same(lse, lse_want, f"{name} {what} {kind} lse")
+
+    def test_attention(self):
+        rng = np.random.default_rng(6)
+        for kind in ("f64", "f32"):
+            for len_q, len_k in ((1, 1), (3, 9), (2, 70), (4, 0)):
+                self.attention_agrees(kind, len_q, len_k, f"{len_q}x{len_k}")
+                bias = np.where(rng.random((len_q, len_k)) < 0.2, -np.inf, rng.standard_normal((len_q, len_k)))
+                if len_k:
+                    self.attention_agrees(kind, len_q, len_k, "with all", causal=True, bias=bias, slope=0.3, sink=0.25, scale=-0.7)
+            self.attention_agrees(kind, 3, 20, "spread", numbers=lambda *shape: np.ldexp(rng.standard_normal(shape), rng.integers(-40, 8, shape)))
+            self.attention_agrees(kind, 2, 9, "sinks alone weigh", sink=300.0)
 
 
 if __name__ == "__main__":

@@ -98,6 +98,7 @@ void BenchRun::describe_attention(attile_attention_args &args) {
     const BenchCase &c = case_;
     const bool is_narrow = bits_of(c.dtype) == 8;
     if (c.fast) args.flags = ATTILE_FLAG_FAST_ACCUMULATION;
+    if (c.exact) args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
     add(args.q, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, true);
     if (is_narrow) add(args.q_scale, ATTILE_F32, {c.heads_q, 1, 1}, true);
     add_cache(args.k, args.k_scale, c.k_dtype != 0 ? c.k_dtype : c.dtype);
@@ -133,6 +134,7 @@ void BenchRun::describe_attention_backward() {
 void BenchRun::describe_attention_merge() {
     auto &args = args_.emplace<attile_attention_merge_args>();
     attile_attention_merge_init(&args, sizeof args);
+    if (case_.exact) args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
     const BenchCase &c = case_;
     const int32_t lse_dtype = c.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
     part_o_.resize(static_cast<size_t>(c.parts));
@@ -151,12 +153,14 @@ void BenchRun::describe_rows() {
     if (c.operation == Operation::kSoftmax) {
         auto &args = args_.emplace<attile_softmax_args>();
         attile_softmax_init(&args, sizeof args);
+        if (case_.exact) args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
         add(args.x, c.dtype, {c.rows, c.columns}, true);
         add(args.y, c.dtype, {c.rows, c.columns}, false);
         args.axis = 1;
     } else {
         auto &args = args_.emplace<attile_reduce_args>();
         attile_reduce_init(&args, sizeof args);
+        if (case_.exact) args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
         add(args.x, c.dtype, {c.rows, c.columns}, true);
         add(args.y, c.dtype, {c.over_rows ? 1 : c.rows, c.over_rows ? c.columns : 1}, false);
         args.op = ATTILE_REDUCE_SUM;

@@ -12,13 +12,13 @@ std::vector<Case> list_cases(Tier tier) {
     std::vector<Case> list;
     append_gemm_cases(list, tier);
     append_grouped_cases(list, tier);
-    append_attention_cases(list, tier);
-    append_backward_cases(list, tier);
     const auto with_exact = [&](auto append) {
         const std::size_t first = list.size();
         append(list, tier);
         append_exact_rows(list, first);
     };
+    with_exact(append_attention_cases);
+    append_backward_cases(list, tier);
     with_exact(append_merge_cases);
     append_merge_backward_cases(list, tier);
     with_exact(append_reduce_cases);

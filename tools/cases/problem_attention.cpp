@@ -141,6 +141,7 @@ class AttentionProblem final : public Problem {
     std::vector<Honest> honest() const override {
         std::vector<Honest> all = honest_attention(data_);
         if (!data_.c.lse) all.pop_back();
+        for (Honest &h : all) h.to_the_bit = (data_.c.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0;
         return all;
     }
 

@@ -6,7 +6,9 @@
 #include <cstdio>
 
 #include "amx/amx.h"
+#include "attention/exact.h"
 #include "attention/sequences.h"
+#include "rows/exact.h"
 #include "threads/threads.h"
 
 namespace attile::cpu {
@@ -153,6 +155,7 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
 int32_t query(void *opaque, const attile_attention_problem *problem, attile_support *support) {
     const State &state = *static_cast<State *>(opaque);
     const attile_attention_problem &p = *problem;
+    if (is_exact(p.launch)) return exact_attention_query(state, p, support);
     const AttentionPlan plan = attention_plan(state, p);
     const bool f64 = p.compute == ATTILE_F64, pairs = plan.pairs && !plan.decode;
     support->level = ATTILE_SUPPORT_NATIVE;
@@ -182,6 +185,7 @@ int32_t query(void *opaque, const attile_attention_problem *problem, attile_supp
 
 int32_t run(void *opaque, const attile_attention_problem *problem) {
     State &state = *static_cast<State *>(opaque);
+    if (is_exact(problem->launch)) return exact_attention_run(state, *problem);
     const AttentionPlan plan = attention_plan(state, *problem);
     const Workspace workspace(state, problem->launch, plan.workspace_bytes);
     if (workspace.failed()) return out_of_workspace(plan.workspace_bytes);
@@ -199,6 +203,6 @@ AttentionPlan attention_plan(const State &state, const attile_attention_problem 
     return p.compute == ATTILE_F64 ? plan_for<double>(state, p) : plan_for<float>(state, p);
 }
 
-const attile_attention_interface g_attention_interface = {sizeof(attile_attention_interface), 2, query, run};
+const attile_attention_interface g_attention_interface = {sizeof(attile_attention_interface), 3, query, run};
 
 }  // namespace attile::cpu
