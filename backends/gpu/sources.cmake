@@ -35,6 +35,7 @@ set(ATTILE_GPU_GEMM_SOURCES
   gemm/problem.cpp
 )
 set(ATTILE_GPU_ATTENTION_SOURCES
+  attention/exact/attention.cu
   attention/simt/any.cu
   attention/simt/products.cu
   attention/simt/single128.cu

@@ -99,6 +99,16 @@ ATTILE_LANE_FN AttentionEntry entry_of_thread(const AttentionParams &p, int64_t 
     return entry;
 }
 
+// Where a key's row is: K's and V's first axis, and the row along the third. False: the page does not exist.
+ATTILE_LANE_FN bool locate_key(const AttentionParams &p, const AttentionEntry &entry, int key, int64_t &outer, int64_t &row) {
+    outer = entry.batch;
+    row = entry.first_k + key;
+    if (!p.block_table) return true;
+    outer = p.block_table[entry.batch * p.block_table_stride[0] + quotient(key, p.page_size) * p.block_table_stride[1]];
+    row = remainder(key, p.page_size);
+    return outer >= 0 && outer < p.pages;
+}
+
 // Keys [low, high) that a row sees as far as mask and lengths say.
 struct KeyRange {
     int low, high;

@@ -2,6 +2,7 @@
 // The families whose kernels this build has; what the device runs of them it says itself.
 #include "attention/families.h"
 
+#include "attention/exact/plan.h"
 #include "attention/mma/widened.h"
 #include "attention/plan.h"
 #include "attention/simt/plan.h"
@@ -26,6 +27,7 @@ Planned<attile_attention_problem> plan_several_types(Device &device, const attil
 
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_attention_problem> kList[] = {
+    {nullptr, nullptr, exact::plan_attention},  // f64, f32; those below round sums as they go.
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_attention_bytes},  // e4m3
 #endif

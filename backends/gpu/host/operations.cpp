@@ -284,7 +284,7 @@ const attile_gemm_grouped_interface kGemmGroupedInterface = {sizeof(attile_gemm_
                                                              table_run<attile_gemm_grouped_problem, kGemmGroupedFamilies>};
 #endif
 #if defined(ATTILE_GPU_HAS_ATTENTION)
-const attile_attention_interface kAttentionInterface = {sizeof(attile_attention_interface), 2,
+const attile_attention_interface kAttentionInterface = {sizeof(attile_attention_interface), 3,
                                                         table_query<attile_attention_problem, kAttentionFamilies>,
                                                         table_run<attile_attention_problem, kAttentionFamilies>};
 const attile_attention_backward_interface kAttentionBackwardInterface = {
