@@ -43,9 +43,7 @@ BenchCase describe(const ExplainOptions &options) {
             result.fast = options.fast;
             return result;
         }
-        BenchCase result = bench::gemm_case(Size::kMedium, dtype, shape[0], shape[1], shape[2], options.batch);
-        result.exact = options.exact;
-        return result;
+        return bench::gemm_case(Size::kMedium, dtype, shape[0], shape[1], shape[2], options.batch);
     }
     if (options.operation == "gemm_grouped") {
         expect_extents(options, 4, "GROUPS ROWS N K");
@@ -104,6 +102,12 @@ std::string types_text(const ExplainOptions &options) {
 bool is_float8(const std::string &type) { return type == "e4m3" || type == "e5m2"; }
 bool is_narrow(const std::string &type) { return type == "i8" || is_float8(type); }
 
+bool may_be_exact(const ExplainOptions &options) {
+    if (options.operation == "reduce" || options.operation == "softmax" || options.operation == "attention_merge") return true;
+    const bool is_of_one_type = options.b_dtype.empty() && options.k_dtype.empty() && options.v_dtype.empty();
+    return (options.operation == "gemm" || options.operation == "attention") && is_of_one_type;
+}
+
 bool may_be_fast(const ExplainOptions &options) {
     if (options.operation != "attention") return is_float8(options.dtype) && is_float8(options.b_dtype);
     const auto is_e4m3 = [&](const std::string &own) { return (own.empty() ? options.dtype : own) == "e4m3"; };
@@ -130,19 +134,21 @@ int run_explain(const ExplainOptions &options) {
     for (const auto &[name, type] : {std::pair("--k-dtype", &options.k_dtype), std::pair("--v-dtype", &options.v_dtype)})
         if (!type->empty() && options.operation != "attention")
             throw Failure(text("%s is for attention; the operation is %s", name, options.operation.c_str()));
-    if (options.exact && (options.operation != "gemm" || !options.b_dtype.empty())) throw Failure("--exact is for gemm of f64 and f32");
+    if (options.exact && !may_be_exact(options))
+        throw Failure("--exact is for gemm and attention of f64 and f32, reduce, softmax and attention_merge");
     const bool is_attention = options.operation == "attention";
     if (options.b_dtype.empty() && is_narrow(options.dtype) && !is_attention)
         throw Failure(text("--dtype %s is for attention, and for gemm with --b-dtype", options.dtype.c_str()));
     if (options.fast && !may_be_fast(options)) throw Failure("--fast is for gemm of 8-bit floats both, and for attention of e4m3");
-    const BenchCase one = describe(options);
+    BenchCase one = describe(options);
+    one.exact = options.exact;
     const Context context(options.backend, options.threads);
     bench::BenchRun run(context, one);
     attile_support support;
     check(run.query(support));
 
     Facts head;
-    head.add("operation", options.operation + ", " + options.dtype + types_text(options) + (options.exact ? ", exact products" : "") +
+    head.add("operation", options.operation + ", " + options.dtype + types_text(options) + (options.exact ? ", exact" : "") +
                               (options.fast ? ", fast accumulation" : ""));
     head.add("shape", shape_text(options, one));
     head.add("backend", context.description());

@@ -301,7 +301,8 @@ void add_explain(CLI::App &app, Command &chosen) {
                 "4 with one for 32 numbers")
             ->check(CLI::IsMember({"f32", "f16", "bf16", "i8", "i4", "u4", "e4m3", "e5m2"}).description(""))
             ->type_name("TYPE");
-    command->add_flag("--exact", options->exact, "gemm of f64 or f32: exact products");
+    command->add_flag("--exact", options->exact,
+                      "gemm and attention of f64 or f32, reduce, softmax, attention_merge: exact sums, by EXACT_PRODUCTS");
     command->add_flag("--fast", options->fast, "gemm of 8-bit floats both, attention of e4m3: sums may lose bits, by FAST_ACCUMULATION");
     command->add_option("--batch", options->batch, "gemm: number of products")->check(kPositive)->type_name("N");
     command->add_option("--heads-kv", options->heads_kv, "attention: key heads, if fewer than query heads")->type_name("N");
