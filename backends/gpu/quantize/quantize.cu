@@ -173,11 +173,11 @@ int64_t power_of_two(int64_t least) {
 }
 
 // How blocks' scales are found.
-void choose_path(int64_t units, int64_t vec, QuantizePlan &plan) {
+void choose_path(int64_t units, int64_t vec, bool has_places, QuantizePlan &plan) {
     simt::QuantizeArguments &a = plan.arguments;
     const int64_t rows = a.group[0] * a.group[1] * a.group[2], count = a.blocks[0] * a.blocks[1] * a.blocks[2] * a.blocks[3];
     const int64_t block_vectors = rows * ceil_div(a.group[3], vec);
-    if (a.each_column && a.hadamard == 0) {
+    if (a.each_column && a.hadamard == 0 && !has_places) {
         plan.path = QuantizePath::kColumns;
         const int64_t threads = count / a.blocks[3] * a.vectors, wanted = units * kThreadsPerUnit;
         if (rows > kWholeColumn && threads < wanted) a.parts = std::min(ceil_div(wanted, threads), ceil_div(rows, kRowsOfPart));
@@ -214,7 +214,7 @@ QuantizePlan make_plan(const Device &device, const attile_quantize_problem &p) {
     if (p.back != 0)
         plan.path = QuantizePath::kBack;
     else if (p.scale_given == 0)
-        choose_path(std::max(device.properties().compute_units, 1), vec, plan);
+        choose_path(std::max(device.properties().compute_units, 1), vec, has_places(p), plan);
     plan.is_plain = a.x_vector && a.q_vector && a.rows == a.extent[2] && a.extent[3] % vec == 0 && !a.each_column && !has_places(p) &&
                     a.kind < simt::NumberKind::kF32;
     if (a.vectors < tile_vectors) a.row_vectors = Divider(a.vectors);

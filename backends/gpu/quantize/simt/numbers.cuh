@@ -43,7 +43,8 @@ ATTILE_LANE_FN int64_t block_of(const QuantizeArguments &a, const int64_t (&stri
 }
 ATTILE_LANE_FN bool is_first(int64_t index, int32_t shift) { return index >> shift << shift == index; }
 
-template <class T, int kVec, bool kPlain>
+// kPlaced: rows may have places, and pairs be rotated.
+template <class T, bool kPlaced = true, int kVec, bool kPlain>
 ATTILE_LANE_FN void load_numbers(const QuantizeArguments &a, const Spot<kPlain> &spot, float (&x)[kVec]) {
     const T *const from = static_cast<const T *>(a.x) + offset_of(a.x_stride, spot);
     if (kPlain ? spot.count != 0 : a.x_vector && spot.count == kVec) {
@@ -54,7 +55,8 @@ ATTILE_LANE_FN void load_numbers(const QuantizeArguments &a, const Spot<kPlain> 
 #pragma unroll
         for (int i = 0; i < kVec; ++i) x[i] = !kPlain && i < spot.count ? to_compute(from[i * a.x_stride[3]]) : 0.0f;
     }
-    if (!kPlain && spot.column < 2 * a.places.pairs) embed(a.places, spot.row, spot.column, spot.count, from, a.x_stride[3], a.x_vector, x);
+    if (kPlaced && !kPlain && spot.column < 2 * a.places.pairs)
+        embed(a.places, spot.row, spot.column, spot.count, from, a.x_stride[3], a.x_vector, x);
 }
 
 // Sums and differences of neighbours, then of those two apart, and so on. The vectors are those of neighbouring lanes, then the

@@ -321,7 +321,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, 4) quantize_maxima_any(co
     });
 }
 
-// Blocks of one column: a thread has kVec of them, or a part of their rows.
+// Blocks of one column, whose rows have no places: a thread has kVec of them, or a part of their rows.
 template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, 2) quantize_columns(const QuantizeArguments parameter) {
     const QuantizeArguments &a = kernel_parameter(parameter);
@@ -332,8 +332,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, 2) quantize_columns(const
         const Division at = divide(item, a.vectors), of = divide(at.quotient, a.parts);
         const int64_t column = at.remainder * kVec;
         const ScaleBlock<T, false> block(a, of.quotient * a.blocks[3] + column);
-        RowIndex home = block.first();
-        if (!find_place(a.places, home)) continue;
         const int64_t share = (block.rows() + a.parts - 1) / a.parts, begin = of.remainder * share;
         const int64_t end = begin + share < block.rows() ? begin + share : block.rows();
         Spot<false> spot = {{{0, 0, 0}}, column, count_at<kVec>(column, a.extent[3])};
@@ -341,7 +339,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, 2) quantize_columns(const
         for (int64_t row = begin; row < end; ++row) {
             float x[kVec];
             spot.row = block.row(row);
-            load_numbers<T>(a, spot, x);
+            load_numbers<T, false>(a, spot, x);
 #pragma unroll
             for (int i = 0; i < kVec; ++i) found[i].add(a.has_two_ends, x[i]);
         }
@@ -356,13 +354,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kQuantizeThreads, 2) quantize_columns(const
 #pragma unroll
         for (int i = 0; i < kVec; ++i) {
             scales[i] = scale_of(a, found[i]);
-            if (i < spot.count) write_scale(a, home, column + i, scales[i]);
+            if (i < spot.count) write_scale(a, block.first(), column + i, scales[i]);
         }
         for (int64_t row = begin; row < end; ++row) {
             float x[kVec];
             spot.row = block.row(row);
-            load_numbers<T>(a, spot, x);
-            if (a.places.appends) spot.row = home;
+            load_numbers<T, false>(a, spot, x);
             convert(a, spot, scales, x);
         }
     }
