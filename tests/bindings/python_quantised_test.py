@@ -146,6 +146,45 @@ class Quantised(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "out is expected"):
             attile.dequantize(q, None)
 
+    def test_rows_are_rotated_and_appended(self):
+        x, cosines, sines = random(2, 3, 2, 64), random(9, 16), random(9, 16)
+        lengths, table = np.array([5, 8], np.int32), np.array([[4, 0], [1, 3]], np.int32)
+        at = (lengths[:, None] - 2 + np.arange(2))[:, None]
+        c, s = cosines[at], sines[at]
+        halves, pairs = x.copy(), x.copy()
+        halves[..., :16], halves[..., 16:32] = x[..., :16] * c - x[..., 16:32] * s, x[..., 16:32] * c + x[..., :16] * s
+        pairs[..., 0:32:2], pairs[..., 1:32:2] = x[..., 0:32:2] * c - x[..., 1:32:2] * s, x[..., 1:32:2] * c + x[..., 0:32:2] * s
+        for name in ("reference", "cpu"):
+            with attile.Context(name) as context:
+                out = np.empty_like(x)
+                context.quantize(x, out, rope=(cosines, sines), key_lengths=lengths)
+                self.assertTrue(np.array_equal(out, halves))
+                places = np.broadcast_to(at[:, 0].astype(np.int64), (2, 2))
+                context.quantize(x, out, rope=(cosines, sines), positions=places, interleaved=True)
+                self.assertTrue(np.array_equal(out, pairs))
+                cache, scale = np.zeros((5, 3, 4, 64), np.int8), np.zeros((5, 3, 4, 1), np.float32)
+                context.quantize(x, cache, scale, rope=(cosines, sines), key_lengths=lengths, block_table=table, append=True)
+                q, rows = np.empty(x.shape, np.int8), np.empty((2, 3, 2, 1), np.float32)
+                context.quantize(halves, q, rows)
+                for b, i in np.ndindex(2, 2):
+                    page, slot = table[b, at[b, 0, i] // 4], at[b, 0, i] % 4
+                    self.assertTrue(np.array_equal(cache[page, :, slot], q[b, :, i]) and np.array_equal(scale[page, :, slot], rows[b, :, i]))
+                self.assertEqual(np.count_nonzero(scale), 12)
+                self.assertEqual(context.quantize(x, cache, scale, key_lengths=lengths, block_table=table, append=True, query=True).level, "native")
+                with self.assertRaisesRegex(attile.AttileError, "key_lengths must be given"):
+                    context.quantize(x, cache, scale, append=True)
+
+    def test_blocks_of_ggml(self):
+        d, numbers = RNG.uniform(-1, 1, (3, 2, 1)).astype(np.float16), RNG.integers(-128, 128, (3, 2, 32)).astype(np.int8)
+        blocks = np.concatenate([d.view(np.uint8), numbers.view(np.uint8)], axis=-1).reshape(3, 68)
+        for name in ("reference", "cpu"):
+            with attile.Context(name) as context:
+                q, scale = np.zeros((3, 64), np.int8), np.zeros((3, 2), np.float32)
+                context.repack(blocks, "Q8_0", q, scale)
+                self.assertTrue(np.array_equal(q, numbers.reshape(3, 64)) and np.array_equal(scale, d[..., 0].astype(np.float32)))
+                with self.assertRaisesRegex(ValueError, "Q6_K"):
+                    context.repack(blocks, "Q5_0", q, scale)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Numbers of 8 and 4 bits against plain loops: as keys and values, as weights, and how they are made.
-use attile::{Bf16, Context, E4m3, Mask, TensorMut, TensorRef};
+use attile::{Bf16, Context, E4m3, GgmlFormat, Mask, RopeLayout, TensorMut, TensorRef};
 
 mod support;
 use support::{assert_close, attention, random};
@@ -154,4 +154,52 @@ fn quantisation_to_four_bits() {
     context.dequantize(from, scales, TensorMut::new(&mut back, &[4, 64]).unwrap()).zero(zeros).run().unwrap();
     let expected: Vec<f64> = x.iter().map(|&value| f64::from(value)).collect();
     assert_close(&back, &expected, 2.0 / 15.0 * 0.51);
+}
+
+#[test]
+fn rows_are_rotated_and_appended() {
+    let context = Context::new().unwrap();
+    let x = random(20, 8);
+    let (cosines, sines) = (random(21, 6), random(22, 6));
+    let (lengths, table) = ([5i32], [1i32, 0]);
+    let shape = [1, 1, 2, 4];
+    // Keys 3 and 4: the last slot of the first page, which is page 1, and the first of page 0. One pair of each row is rotated.
+    let angles = [3, 2];
+    let positions: Vec<i64> = angles.iter().map(|p| *p as i64).collect();
+    let mut cache = vec![f32::NAN; 2 * 4 * 4];
+    context
+        .embed(TensorRef::new(&x, &shape).unwrap(), TensorMut::new(&mut cache, &[2, 1, 4, 4]).unwrap())
+        .rope(RopeLayout::Interleaved, TensorRef::new(&cosines, &[6, 1]).unwrap(), TensorRef::new(&sines, &[6, 1]).unwrap())
+        .positions(TensorRef::new(&positions, &[2]).unwrap())
+        .append(TensorRef::new(&lengths, &[1]).unwrap())
+        .block_table(TensorRef::new(&table, &[1, 2]).unwrap())
+        .run()
+        .unwrap();
+    for (row, at) in [(0usize, 16 + 12), (1, 0)] {
+        let (c, s, a, b) = (cosines[angles[row]], sines[angles[row]], x[4 * row], x[4 * row + 1]);
+        assert_eq!(cache[at..at + 4], [a * c - b * s, b * c + a * s, x[4 * row + 2], x[4 * row + 3]]);
+    }
+    assert_eq!(cache.iter().filter(|x| x.is_nan()).count(), 24);
+}
+
+#[test]
+fn blocks_of_ggml() {
+    let context = Context::new().unwrap();
+    let mut block = [0u8; 34]; // The scale 1.5, and numbers from -16 to 15.
+    block[1] = 0x3e;
+    for i in 0..32 {
+        block[2 + i] = (i as i8 - 16) as u8;
+    }
+    let (mut q, mut scale) = ([0i8; 32], [0f32]);
+    context
+        .repack(
+            GgmlFormat::Q8_0,
+            TensorRef::new(&block, &[34]).unwrap(),
+            TensorMut::new(&mut q, &[32]).unwrap(),
+            TensorMut::new(&mut scale, &[1]).unwrap(),
+        )
+        .run()
+        .unwrap();
+    assert_eq!(scale, [1.5]);
+    assert!(q.iter().enumerate().all(|(i, x)| i32::from(*x) == i as i32 - 16));
 }
