@@ -7,7 +7,7 @@
 XLA calls them as handlers of its FFI, on CPU, and on CUDA with the backend cuda. They run on the package's default context (ATTILE_BACKEND), which the import opens, and need the compiled extension (attile.compiled).
 Gradients come by reverse mode (jax.grad, jax.vjp): first ones through attention, those of every order through matmul. Forward mode (jax.jvp, jax.hessian) raises JAX's TypeError.
 """
-# mypy: disable-error-code="import"
+# mypy: disable-error-code="import,no-untyped-call"
 from __future__ import annotations
 
 import ctypes
@@ -191,40 +191,36 @@ def attention(query: Array, key: Array, value: Array, bias: Optional[Array] = No
     batch, length, heads, width = q.shape
     _expect("key", k, (batch, None, None, width), "BSKH")
     _expect("value", v, (*k.shape[:3], None), "BSKH")
-    arrays: dict[str, Optional[Array]] = {"bias": bias, "mask": mask}
-    for name, x in arrays.items():
-        if x is not None:
-            given = jnp.asarray(x)
-            x = arrays[name] = _to_rank(4, given)
-            if x.ndim != 4 or any(own not in (1, full) for own, full in zip(x.shape, (batch, heads, length, k.shape[1]))):
+    arrays: dict[str, Optional[Array]] = {"bias": bias, "mask": mask, "block_mask": block_mask, "tree_mask": tree_mask}
+    for name, array in arrays.items():
+        if array is None:
+            continue
+        given = jnp.asarray(array)
+        array = arrays[name] = _to_rank(4, given)
+        if name in ("bias", "mask"):
+            if array.ndim != 4 or any(own not in (1, full) for own, full in zip(array.shape, (batch, heads, length, k.shape[1]))):
                 raise ValueError(f"{name} has shape {given.shape}; one that broadcasts to [B, N, T, S] = {[batch, heads, length, k.shape[1]]} is expected")
-    for name, x in (("block_mask", block_mask), ("tree_mask", tree_mask)):
-        if x is not None:
-            given = jnp.asarray(x)
-            if not 1 <= given.ndim <= 4:
-                raise ValueError(f"{name} has shape {given.shape}; 1 to 4 dimensions are expected")
-            arrays[name] = _to_rank(4, given)
-    for name in ("mask", "block_mask", "tree_mask"):
-        x = arrays.get(name)
-        if x is not None and x.dtype != bool:
-            raise ValueError(f"{name} has elements of type {x.dtype}; bool is expected" + (": give what is added to scores as bias" if name == "mask" else ""))
-    bias = arrays["bias"]
-    if bias is not None and bias.dtype not in (q.dtype, jnp.float32):
-        arrays["bias"] = bias.astype(jnp.promote_types(q.dtype, jnp.float32))
-    for name, x in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths), ("key_starts", key_starts), ("causal_offset", causal_offset)):
-        if x is not None:
-            x = arrays[name] = jnp.asarray(x)
-            _expect(name, x, (batch,), "B")
-            if x.dtype != jnp.int32:
-                raise ValueError(f"{name} has elements of type {x.dtype}; int32 is expected")
+        elif not 1 <= given.ndim <= 4:
+            raise ValueError(f"{name} has shape {given.shape}; 1 to 4 dimensions are expected")
+        if name != "bias" and array.dtype != bool:
+            raise ValueError(f"{name} has elements of type {array.dtype}; bool is expected" + (": give what is added to scores as bias" if name == "mask" else ""))
+        if name == "bias" and array.dtype not in (q.dtype, jnp.float32):
+            arrays[name] = array.astype(jnp.promote_types(q.dtype, jnp.float32))
+    arrays |= {"query_seq_lengths": query_seq_lengths, "key_value_seq_lengths": key_value_seq_lengths, "key_starts": key_starts, "causal_offset": causal_offset}
+    for name in ("query_seq_lengths", "key_value_seq_lengths", "key_starts", "causal_offset"):
+        if arrays[name] is not None:
+            array = arrays[name] = jnp.asarray(arrays[name])
+            _expect(name, array, (batch,), "B")
+            if array.dtype != jnp.int32:
+                raise ValueError(f"{name} has elements of type {array.dtype}; int32 is expected")
     if scale is not None and float(scale) == 0:
         raise ValueError("scale is 0; another number, or None for 1 / sqrt(H), is expected")
     options = _Options(float(scale or 0), float(softcap), *_mask_of(is_causal, local_window_size))
-    optional = tuple(arrays.get(name) for name in _OPTIONAL)
+    optional = tuple(arrays[name] for name in _OPTIONAL)
     _ask_attention(options, q, k, v, optional)
     out, lse = _attention(options, q, k, v, *optional)
     lse = lse.transpose(0, 2, 1)
-    rows = arrays.get("query_seq_lengths")
+    rows = arrays["query_seq_lengths"]
     if rows is not None:
         counts = jnp.arange(length)[None, :, None] < rows[:, None, None]
         out, lse = jnp.where(counts[..., None], out, 0), jnp.where(counts, lse, -jnp.inf)
