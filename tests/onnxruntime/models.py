@@ -69,6 +69,11 @@ def to_bfloat16(array):
     return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype("uint32").view("float32")
 
 
+def inner_of(dtype):
+    """Case.inner for that type."""
+    return dtype if dtype == "bfloat16" else ""
+
+
 class Draw:
     """Random cases. Every choice comes from one generator, so a seed gives the same case again."""
 
@@ -84,6 +89,9 @@ class Draw:
     def extent(self):
         return int(self.one_of(1, 2, 3, 5, 8, 17, 33, 64))
 
+    def dtype(self):
+        return self.one_of("float32", "float64", "float16", "bfloat16")
+
     def array(self, *shape, dtype="float32"):
         """dtype bfloat16: of float32, numbers that bfloat16 has."""
         array = self.random.standard_normal(shape)
@@ -91,7 +99,7 @@ class Draw:
 
     def matmul(self):
         m, k, n = (self.extent() for _ in range(3))
-        dtype = self.one_of("float32", "float64")
+        dtype = self.dtype()
         batch = [int(self.random.integers(1, 4)) for _ in range(self.random.integers(0, 5))]
         one = [1 if self.chance(0.3) else extent for extent in batch][self.random.integers(0, len(batch) + 1):]
         other = [1 if self.chance(0.3) else extent for extent in batch]
@@ -99,11 +107,12 @@ class Draw:
         a = [k] if self.chance(0.1) else a
         b = [k] if self.chance(0.1) else b
         return Case("MatMul", {"a": self.array(*a, dtype=dtype), "b": self.array(*b, dtype=dtype)}, ["y"], dynamic=self.chance(),
-                    opset=self.one_of(9, 13, 24), constants=self.one_of((), ("b",)))
+                    opset=self.one_of(13, 24) if dtype == "bfloat16" else self.one_of(9, 13, 24), inner=inner_of(dtype),
+                    constants=() if inner_of(dtype) else self.one_of((), ("b",)))
 
     def gemm(self):
         m, k, n = (self.extent() for _ in range(3))
-        dtype = self.one_of("float32", "float64")
+        dtype = self.dtype()
         trans_a, trans_b = int(self.chance()), int(self.chance())
         c = self.one_of(None, [], [1], [n], [1, n], [m, 1], [m, n], [1, 1])
         attributes = {"transA": trans_a, "transB": trans_b}
@@ -112,18 +121,19 @@ class Draw:
         return Case("Gemm", {"a": self.array(*([k, m] if trans_a else [m, k]), dtype=dtype),
                              "b": self.array(*([n, k] if trans_b else [k, n]), dtype=dtype),
                              "c": None if c is None else self.array(*c, dtype=dtype)}, ["y"], attributes, dynamic=self.chance(),
-                    opset=self.one_of(11, 13, 24))
+                    opset=self.one_of(13, 24) if dtype == "bfloat16" else self.one_of(11, 13, 24), inner=inner_of(dtype))
 
     def softmax(self):
         shape = [self.extent() for _ in range(self.random.integers(1, 6))]
         shape = [min(extent, 9) for extent in shape] if len(shape) > 3 else shape
         axis = int(self.random.integers(-len(shape), len(shape)))
         attributes = {} if self.chance(0.2) and len(shape) > 1 else {"axis": axis}
-        opset = self.one_of(9, 11, 13, 24)
+        dtype = self.dtype()
+        opset = self.one_of(13, 24) if dtype == "bfloat16" else self.one_of(9, 11, 13, 24)
         if opset == 9 and axis < 0:
             attributes = {"axis": axis + len(shape)}
-        return Case("Softmax", {"x": self.array(*shape, dtype=self.one_of("float32", "float64"))}, ["y"], attributes, opset=opset,
-                    dynamic=self.chance())
+        return Case("Softmax", {"x": self.array(*shape, dtype=dtype)}, ["y"], attributes, opset=opset, dynamic=self.chance(),
+                    inner=inner_of(dtype))
 
     def mask(self, shape, dtype):
         """A mask that broadcasts to `shape`, of float or bool, in which each row has a key."""
@@ -136,7 +146,7 @@ class Draw:
         return mask
 
     def attention(self):
-        dtype = self.one_of("float32", "float32", "float16")
+        dtype = self.one_of("float32", "float64", "float16", "bfloat16")
         batch, group, heads, rows, keys = int(self.one_of(1, 2, 3)), int(self.one_of(1, 2, 4)), int(self.one_of(1, 2)), self.extent(), self.extent()
         dim, dim_v, past = int(self.one_of(8, 16, 40, 64)), int(self.one_of(8, 16, 64)), int(self.one_of(0, 0, 3, 20))
         opset = self.one_of(23, 24)
@@ -161,7 +171,7 @@ class Draw:
         if opset >= 24 and not past and self.chance(0.5):
             inputs["lengths"] = self.random.integers(0, keys + 1, batch)
         outputs = ["y", "present_k", "present_v"] if past else ["y"]
-        return Case("Attention", inputs, outputs, attributes, opset=opset, dynamic=self.chance())
+        return Case("Attention", inputs, outputs, attributes, opset=opset, dynamic=self.chance(), inner=inner_of(dtype))
 
     def padding(self, batch, rows, keys, most):
         """Up to `most` zeros at the beginning, or some anywhere. Each row sees a key."""
@@ -191,7 +201,7 @@ class Draw:
                   "past_v": self.array(batch, heads, past, dim, dtype=dtype) if past else None}
         outputs = ["y", "present_k", "present_v"] if past or self.chance(0.3) else ["y"]
         return Case("MultiHeadAttention", inputs, outputs, attributes, MICROSOFT, dynamic=self.chance() and inputs["bias"] is None,
-                    inner=dtype if dtype == "bfloat16" else "")
+                    inner=inner_of(dtype))
 
     def group_query_attention(self):
         dtype = self.one_of("float32", "float32", "float16", "bfloat16")
@@ -235,4 +245,4 @@ class Draw:
         rows_valid = np.arange(rows)[None, :, None] < (keys[:, None, None] if prompt else rows)
         cache_valid = np.arange(max(capacity, total))[None, None, :, None] < keys[:, None, None, None]
         return Case("GroupQueryAttention", inputs, ["y", "present_k", "present_v"], attributes, MICROSOFT, dynamic=self.chance(),
-                    valid={"y": rows_valid, "present_k": cache_valid, "present_v": cache_valid}, inner=dtype if dtype == "bfloat16" else "")
+                    valid={"y": rows_valid, "present_k": cache_valid, "present_v": cache_valid}, inner=inner_of(dtype))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random nodes of one operator by Attile: within rounding the outputs of ONNX Runtime's CPU provider, and of the operators' formulas.
 Those are for Attention, of which the CPU provider does not take masks of one row for many, and lets rows see more keys than ONNX says where
-K is not as long as Q; and for float16 and bfloat16 of the operators that the CPU provider has in float32 alone, where both must be equal.
+K is not as long as Q; and for float16 and bfloat16, of which it lacks some operators. In float32 and float64 both must be equal.
 
 usage: random_cases.py LIBRARY OPERATOR COUNT [SEED]     OPERATOR: a function of models.Draw
 """
@@ -58,7 +58,8 @@ def attend(scores, hidden, v, sink=None):
 
 
 def scores_of(case, q, k):
-    scores = q @ k.swapaxes(2, 3) * np.float64(np.float32(case.attributes.get("scale", q.shape[3] ** -0.5)))
+    scale = case.attributes.get("scale")
+    scores = q @ k.swapaxes(2, 3) * (q.shape[3] ** -0.5 if scale is None else np.float64(np.float32(scale)))
     cap = case.attributes.get("softcap", 0)
     return cap * np.tanh(scores / cap) if cap else scores
 
@@ -177,7 +178,30 @@ def attention(case):
     return [output.astype(given["q"].dtype) for output in (y, *caches)][:len(case.outputs)]
 
 
-FORMULAS = {"attention": attention, "multi_head_attention": multi_head_attention, "group_query_attention": group_query_attention}
+def matmul(case):
+    return [np.matmul(*(case.inputs[name].astype(np.float64) for name in "ab")).astype(case.inputs["a"].dtype)]
+
+
+def gemm(case):
+    a, b = (case.inputs[name].astype(np.float64) for name in "ab")
+    a, b = a.T if case.attributes["transA"] else a, b.T if case.attributes["transB"] else b
+    y, c = case.attributes.get("alpha", 1.0) * (a @ b), case.inputs["c"]
+    if c is not None:
+        y = y + case.attributes.get("beta", 1.0) * c.astype(np.float64)
+    return [y.astype(case.inputs["a"].dtype)]
+
+
+def softmax(case):
+    x = case.inputs["x"].astype(np.float64)
+    old = case.opset < 13
+    axis = case.attributes.get("axis", 1 if old else -1) % x.ndim
+    rows = x.reshape(int(np.prod(x.shape[:axis])), -1) if old else x
+    weights = np.exp(rows - rows.max(axis=1 if old else axis, keepdims=True))
+    return [(weights / weights.sum(axis=1 if old else axis, keepdims=True)).reshape(x.shape).astype(case.inputs["x"].dtype)]
+
+
+FORMULAS = {"matmul": matmul, "gemm": gemm, "softmax": softmax, "attention": attention, "multi_head_attention": multi_head_attention,
+            "group_query_attention": group_query_attention}
 
 
 def main():
