@@ -22,7 +22,7 @@ constexpr Format kFormats[] = {{ATTILE_GGML_Q4_0, "Q4_0", 32, 18, kI4, false},
                                {ATTILE_GGML_Q4_K, "Q4_K", 256, 144, kU4, true},
                                {ATTILE_GGML_Q6_K, "Q6_K", 256, 210, kI8, false}};
 
-struct Views {
+struct RepackViews {
     View blocks, q, scale, zero;
 };
 
@@ -35,7 +35,7 @@ int32_t find_format(const Call &call, int32_t number, const Format **format) {
     return fail(ATTILE_ERROR_INVALID_VALUE, "%s: format is %d; expected an ATTILE_GGML_ constant", call.operation, number);
 }
 
-int32_t check_operands(const Call &call, const attile_repack_args &args, const Format &format, Views *views) {
+int32_t check_operands(const Call &call, const attile_repack_args &args, const Format &format, RepackViews *views) {
     ATTILE_TRY(check_tensor(call, "blocks", args.blocks, {kU8, 1, 4}, &views->blocks));
     const int32_t rank = views->blocks.rank();
     ATTILE_TRY(check_tensor(call, "q", args.q, {format.type, rank, rank, true}, &views->q));
@@ -53,7 +53,7 @@ int32_t check_neighbours(const Call &call, const char *name, const View &view) {
                 static_cast<long long>(view.tensor->stride[last]));
 }
 
-int32_t check_shapes(const Call &call, const Views &views, const Format &format) {
+int32_t check_shapes(const Call &call, const RepackViews &views, const Format &format) {
     const int32_t last = views.q.rank() - 1;
     for (int32_t i = 0; i < last; ++i) {
         for (const View *view : {&views.q, &views.scale, &views.zero}) {
@@ -87,7 +87,7 @@ int32_t prepare(const Call &call, const attile_repack_args *args, attile_repack_
     }
     const Format *format = nullptr;
     ATTILE_TRY(find_format(call, full.format, &format));
-    Views views;
+    RepackViews views;
     ATTILE_TRY(check_operands(call, full, *format, &views));
     ATTILE_TRY(check_shapes(call, views, *format));
     const View *all[] = {&views.blocks, &views.q, &views.scale, &views.zero};

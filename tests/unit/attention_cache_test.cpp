@@ -90,7 +90,7 @@ TEST_F(AttentionCache, FourBitsLieInPairsAlongARow) {
     run();
     EXPECT_EQ(problem.k_group, 32);
     args.k.stride[2] = 129;
-    expect_refusal(ATTILE_ERROR_INVALID_STRIDE, "attention: k.stride[2] is 129; expected an even one, as two of i4 share a byte");
+    expect_refusal(ATTILE_ERROR_INVALID_STRIDE, "attention: k.stride[2] is 129; expected an even one, as two of i4 (0x0004) share a byte");
     args.k.stride[2] = 1;
     args.k.stride[3] = 8;
     args.k.shape[2] = args.v.shape[2] = 8;
@@ -99,7 +99,7 @@ TEST_F(AttentionCache, FourBitsLieInPairsAlongARow) {
     args.k = dense(ATTILE_I8, {2, 4, 7, 128});
     args.v = dense(ATTILE_U4, {2, 4, 7, 95});
     args.o = dense(ATTILE_F16, {2, 8, 3, 95});
-    expect_refusal(ATTILE_ERROR_INVALID_SHAPE, "attention: v.shape[3] is 95; expected an even extent, as two of u4 share a byte");
+    expect_refusal(ATTILE_ERROR_INVALID_SHAPE, "attention: v.shape[3] is 95; expected an even extent, as two of u4 (0x0104) share a byte");
     args.q.dtype = ATTILE_I4;
     expect_refusal(ATTILE_ERROR_INVALID_DTYPE, "attention: q.dtype is i4");
 }
