@@ -46,21 +46,23 @@ void softmax_some_rows(const Sx *x, int64_t x_stride, int64_t x_step, Sy *y, int
         Vec<T> top[kWays];
         for (int w = 0; w < kWays; ++w) top[w] = hn::Set(d, kNone);
         for_vectors<T>(0, count, [&](auto vectors, int64_t i) HWY_ATTR {
+            constexpr int kVectors = decltype(vectors)::value;
             ATTILE_CPU_UNROLL
-            for (int w = 0; w < vectors; ++w) {
-                top[w] = hn::Max(top[w], load_vector<kDense, vectors, T, Sx>(x + r * x_step, x_stride, i, w, count, kNone));
+            for (int w = 0; w < kVectors; ++w) {
+                top[w] = hn::Max(top[w], load_vector<kDense, kVectors, T, Sx>(x + r * x_step, x_stride, i, w, count, kNone));
             }
         });
         top[0] = hn::Max(hn::Max(top[0], top[1]), hn::Max(top[2], top[3]));
         base[r] = hn::GetLane(safe_base<T>(hn::MaxOfLanes(d, top[0])));
     }
     const auto weigh = [&](auto vectors, int r, int64_t i, auto &weight) HWY_ATTR {
+        constexpr int kVectors = decltype(vectors)::value;
         const Vec<T> most = hn::Set(d, base[r]);
         ATTILE_CPU_UNROLL
-        for (int w = 0; w < vectors; ++w) {
-            weight[w] = hn::Sub(load_vector<kDense, vectors, T, Sx>(x + r * x_step, x_stride, i, w, count, kNone), most);
+        for (int w = 0; w < kVectors; ++w) {
+            weight[w] = hn::Sub(load_vector<kDense, kVectors, T, Sx>(x + r * x_step, x_stride, i, w, count, kNone), most);
         }
-        exp_fallen_each<vectors>(d, weight);
+        exp_fallen_each<kVectors>(d, weight);
     };
     for (int r = 0; r < rows; ++r) {
         LongSum<Tag<T>> sum{hn::Zero(d), hn::Zero(d)};
@@ -68,12 +70,13 @@ void softmax_some_rows(const Sx *x, int64_t x_stride, int64_t x_step, Sy *y, int
             Vec<T> run[kWays];
             for (int w = 0; w < kWays; ++w) run[w] = hn::Zero(d);
             for_vectors<T>(first, least(count, first + kRun * kLanes<T>), [&](auto vectors, int64_t i) HWY_ATTR {
-                Vec<T> weight[vectors];
+                constexpr int kVectors = decltype(vectors)::value;
+                Vec<T> weight[kVectors];
                 weigh(vectors, r, i, weight);
                 ATTILE_CPU_UNROLL
-                for (int w = 0; w < vectors; ++w) {
+                for (int w = 0; w < kVectors; ++w) {
                     if constexpr (kKeep) {
-                        store_vector<kDense, vectors, T, Sy>(weight[w], y + r * y_step, y_stride, i, w, count);
+                        store_vector<kDense, kVectors, T, Sy>(weight[w], y + r * y_step, y_stride, i, w, count);
                     } else {
                         if (holds) hn::Store(weight[w], d, held + r * held_step + i + w * kLanes<T>);
                     }
@@ -93,21 +96,22 @@ void softmax_some_rows(const Sx *x, int64_t x_stride, int64_t x_step, Sy *y, int
     for (int r = 0; r < rows; ++r) {
         const Vec<T> scale = hn::Set(d, factor[r]);
         for_vectors<T>(0, count, [&](auto vectors, int64_t i) HWY_ATTR {
-            Vec<T> weight[vectors];
+            constexpr int kVectors = decltype(vectors)::value;
+            Vec<T> weight[kVectors];
             if constexpr (kKeep) {
                 ATTILE_CPU_UNROLL
-                for (int w = 0; w < vectors; ++w) {
-                    weight[w] = load_vector<kDense, vectors, T, Sy>(y + r * y_step, y_stride, i, w, count, T{0});
+                for (int w = 0; w < kVectors; ++w) {
+                    weight[w] = load_vector<kDense, kVectors, T, Sy>(y + r * y_step, y_stride, i, w, count, T{0});
                 }
             } else if (holds) {
                 ATTILE_CPU_UNROLL
-                for (int w = 0; w < vectors; ++w) weight[w] = hn::Load(d, held + r * held_step + i + w * kLanes<T>);
+                for (int w = 0; w < kVectors; ++w) weight[w] = hn::Load(d, held + r * held_step + i + w * kLanes<T>);
             } else {
                 weigh(vectors, r, i, weight);
             }
             ATTILE_CPU_UNROLL
-            for (int w = 0; w < vectors; ++w) {
-                store_vector<kDense, vectors, T, Sy>(hn::Mul(weight[w], scale), y + r * y_step, y_stride, i, w, count);
+            for (int w = 0; w < kVectors; ++w) {
+                store_vector<kDense, kVectors, T, Sy>(hn::Mul(weight[w], scale), y + r * y_step, y_stride, i, w, count);
             }
         });
     }
@@ -133,10 +137,10 @@ void softmax_side_by_side(const Sx *from, int64_t x_stride, int64_t x_step, Sy *
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) base[v] = hn::Max(base[v], load(r, v));
     }
-    LongSum<Tag<T>> whole[kVectors];
+    Vec<T> total[kVectors], rounded_off[kVectors];
     for (int v = 0; v < kVectors; ++v) {
         base[v] = safe_base<T>(base[v]);
-        whole[v] = {hn::Zero(d), hn::Zero(d)};
+        total[v] = rounded_off[v] = hn::Zero(d);
     }
     for (int64_t r = 0; r < count;) {
         Vec<T> run[kVectors];
@@ -149,10 +153,15 @@ void softmax_side_by_side(const Sx *from, int64_t x_stride, int64_t x_step, Sy *
                 run[v] = hn::Add(run[v], weight[v]);
             }
         }
-        for (int v = 0; v < kVectors; ++v) whole[v].add(run[v]);
+        for (int v = 0; v < kVectors; ++v) {
+            LongSum<Tag<T>> whole{total[v], rounded_off[v]};
+            whole.add(run[v]);
+            total[v] = whole.total;
+            rounded_off[v] = whole.rounded_off;
+        }
     }
     for (int v = 0; v < kVectors; ++v) {
-        const Vec<T> sum = whole[v].value();
+        const Vec<T> sum = LongSum<Tag<T>>{total[v], rounded_off[v]}.value();
         factor[v] = hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Zero(d), hn::Div(hn::Set(d, T{1}), sum));
     }
     for (int64_t r = 0; r < count; ++r) {
