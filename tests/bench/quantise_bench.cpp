@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rates of attile_quantize and attile_dequantize on a matrix in the device's memory, of normal numbers: the median of some samples, each of
-// several calls in a row. Bytes are those of x, q, scales and zero points, once.
-// usage: attile_bench_quantise [--rows N] [--columns N] [--samples N] [--only TEXT]
+// several calls in a row. Bytes are those of x, q, scales and zero points, once. Then rows that are appended to a paged cache, rotated or
+// not. usage: attile_bench_quantise [--rows N] [--columns N] [--samples N] [--only TEXT]
 //   --only  the lines that have TEXT
 #include <attile/attile.h>
 
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <vector>
@@ -46,6 +47,22 @@ constexpr Line kLines[] = {
     {"bf16 -> i8, 128 of a row, rotated by 128", ATTILE_BF16, ATTILE_I8, 1, 128, 128},
     {"bf16 -> i4, 32 of a row", ATTILE_BF16, ATTILE_I4, 1, 32, 0},
     {"bf16 -> u4, 32 of a row", ATTILE_BF16, ATTILE_U4, 1, 32, 0},
+};
+
+// Rows of 128 numbers of 8 heads, to pages of 16 rows, one scale each: of `batch` entries `rows` are new.
+struct AppendLine {
+    const char *name;
+    int32_t x, q;
+    int64_t batch, rows;
+    int64_t pairs;  // 0: not rotated.
+};
+
+constexpr AppendLine kAppendLines[] = {
+    {"append bf16 -> i8, 64 x 1 rows", ATTILE_BF16, ATTILE_I8, 64, 1, 0},
+    {"append bf16 -> i8, 64 x 1 rows, rotated", ATTILE_BF16, ATTILE_I8, 64, 1, 64},
+    {"append bf16 -> i8, 4 x 4096 rows", ATTILE_BF16, ATTILE_I8, 4, 4096, 0},
+    {"append bf16 -> i8, 4 x 4096 rows, rotated", ATTILE_BF16, ATTILE_I8, 4, 4096, 64},
+    {"append bf16 -> bf16, 4 x 4096 rows, rotated", ATTILE_BF16, ATTILE_BF16, 4, 4096, 64},
 };
 
 void expect_ok(int32_t status, const char *what) {
@@ -98,14 +115,55 @@ class Bench {
             if (one->data != nullptr) attile_free(context_, one->data);
     }
 
+    void run(const AppendLine &line) {
+        constexpr int64_t kHeads = 8, kDim = 128, kPage = 16;
+        const int64_t pages = (line.rows + kPage - 1) / kPage;  // of an entry
+        attile_quantize_args to;
+        attile_quantize_init(&to, sizeof to);
+        to.x = tensor(line.x, {line.batch, kHeads, line.rows, kDim});
+        to.q = tensor(line.q, {line.batch * pages, kHeads, kPage, kDim});
+        if (bits_of(line.q) == 8) to.scale = tensor(ATTILE_F32, {line.batch * pages, kHeads, kPage, 1});
+        to.append = 1;
+        to.key_lengths = tensor(ATTILE_I32, {line.batch});
+        to.block_table = tensor(ATTILE_I32, {line.batch, pages});
+        if (line.pairs != 0) {
+            to.rope_cos = tensor(ATTILE_F32, {line.rows, line.pairs});
+            to.rope_sin = tensor(ATTILE_F32, {line.rows, line.pairs});
+            fill(to.rope_cos);
+            fill(to.rope_sin);
+        }
+        fill(to.x);
+        const std::vector<int32_t> lengths(static_cast<std::size_t>(line.batch), static_cast<int32_t>(line.rows));
+        std::vector<int32_t> table(static_cast<std::size_t>(line.batch * pages));
+        for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(table.size() - 1 - i);
+        send(to.key_lengths, lengths.data());
+        send(to.block_table, table.data());
+        attile_support support;
+        attile_support_init(&support, sizeof support);
+        expect_ok(attile_quantize_query(context_, &to, &support), line.name);
+        const double seconds = time([&] { return attile_quantize(context_, &to); });
+        std::printf("| %s | %s | %.1f | %.0f | | |\n", line.name, support.kernel, seconds * 1e6, support.bytes / seconds / 1e9);
+        for (const attile_tensor *one : {&to.x, &to.q, &to.scale, &to.key_lengths, &to.block_table, &to.rope_cos, &to.rope_sin})
+            if (one->data != nullptr) attile_free(context_, one->data);
+    }
+
   private:
-    attile_tensor tensor(int32_t dtype, int64_t rows, int64_t columns) {
-        const int64_t shape[2] = {rows, columns};
-        void *data = nullptr;
-        expect_ok(attile_alloc(context_, ATTILE_MEMORY_DEVICE, rows * columns * bits_of(dtype) / 8, &data), "no memory");
+    static int64_t count_of(const attile_tensor &x) {
+        int64_t count = 1;
+        for (int32_t axis = 0; axis < x.rank; ++axis) count *= x.shape[axis];
+        return count;
+    }
+
+    attile_tensor tensor(int32_t dtype, std::initializer_list<int64_t> shape) {
         attile_tensor made;
-        expect_ok(attile_tensor_init(&made, data, dtype, 2, shape), "no tensor");
+        expect_ok(attile_tensor_init(&made, nullptr, dtype, static_cast<int32_t>(shape.size()), shape.begin()), "no tensor");
+        expect_ok(attile_alloc(context_, ATTILE_MEMORY_DEVICE, count_of(made) * bits_of(dtype) / 8, &made.data), "no memory");
         return made;
+    }
+    attile_tensor tensor(int32_t dtype, int64_t rows, int64_t columns) { return tensor(dtype, {rows, columns}); }
+
+    void send(const attile_tensor &x, const void *from) {
+        expect_ok(attile_copy(context_, x.data, from, count_of(x) * bits_of(x.dtype) / 8, nullptr), "a copy failed");
     }
 
     void fill(const attile_tensor &x) {
@@ -113,11 +171,11 @@ class Bench {
         std::normal_distribution<float> normal;
         std::vector<float> some(1 << 16);
         for (float &value : some) value = normal(random);
-        std::vector<char> bytes(static_cast<std::size_t>(of_.rows * of_.columns * bits_of(x.dtype) / 8));
+        std::vector<char> bytes(static_cast<std::size_t>(count_of(x) * bits_of(x.dtype) / 8));
         const std::size_t size = static_cast<std::size_t>(bits_of(x.dtype) / 8);
         for (std::size_t i = 0; i < bytes.size() / size; ++i)  // The upper half of a float is a bfloat16.
             std::memcpy(&bytes[i * size], reinterpret_cast<const char *>(&some[i * 7 % some.size()]) + 4 - size, size);
-        expect_ok(attile_copy(context_, x.data, bytes.data(), static_cast<int64_t>(bytes.size()), nullptr), "a copy failed");
+        send(x, bytes.data());
     }
 
     template <class Call>
@@ -153,5 +211,7 @@ int main(int count, char **words) {
     Bench bench(options);
     for (const Line &line : kLines)
         if (std::strstr(line.name, options.only) != nullptr) bench.run(line);
+    for (const AppendLine &line : kAppendLines)
+        if (line.rows <= options.rows && std::strstr(line.name, options.only) != nullptr) bench.run(line);
     return 0;
 }
