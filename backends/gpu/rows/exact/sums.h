@@ -30,7 +30,17 @@ class RowThreads {
     template <class Value, class Combine>
     ATTILE_LANE_FN Value fold(Value value, Combine combine) const {
         static_assert(sizeof(Value) <= sizeof(int64_t), "a place for each lane group");
-        return row_fold<kWidth>(value, reinterpret_cast<Value *>(memory_.folds), combine);
+        value = fold_lanes<kLanes / 2>(value, combine);
+        if constexpr (kWidth > kLanes) {
+            Value *const shared = reinterpret_cast<Value *>(memory_.folds);
+            __syncthreads();  // The last round's readers are done.
+            if (lane_index() == 0) shared[lane_group_index()] = value;
+            __syncthreads();
+            value = shared[0];
+#pragma unroll
+            for (int group = 1; group < kWidth / kLanes; ++group) value = combine(value, shared[group]);
+        }
+        return value;
     }
     // The rounded sum, in all threads. `kinds`: 1 if a positive infinity is among what is added, 2 if a negative one, 3 if NaN.
     template <class Add>
@@ -48,6 +58,14 @@ class RowThreads {
     }
 
   private:
+    // Not lane_fold(): AMD's compilers do not unroll the loop of one that compares, and say so.
+    template <int kStep, class Value, class Combine>
+    static ATTILE_LANE_FN Value fold_lanes(Value value, Combine combine) {
+        value = combine(value, shuffle_xor(value, kStep));
+        if constexpr (kStep > 1) return fold_lanes<kStep / 2>(value, combine);
+        return value;
+    }
+
     RowMemory<kWidth> &memory_;
 };
 
