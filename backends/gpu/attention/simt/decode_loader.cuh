@@ -154,7 +154,8 @@ struct DecodeLoader {
     ATTILE_LANE_FN const char *begin_of(const AttentionOperand &x, int64_t head_offset, int first_key) const {
         const int64_t from =
             at.entry.batch * x.stride[0] + head_offset + (at.entry.first_k + first_key + at.key_col) * x.stride[2] + at.quad_lane * C::kRun;
-        return static_cast<const char *>(x.data) + from * C::kBits / 8;
+        if constexpr (C::kBits < 8) return static_cast<const char *>(x.data) + from * C::kBits / 8;
+        return reinterpret_cast<const char *>(static_cast<const Element *>(x.data) + from);
     }
     // The row of load t, and what it is counted in: the entry, or the page.
     ATTILE_LANE_FN void find_row(int t, int first_key, int64_t &outer, int64_t &row) {
