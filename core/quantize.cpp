@@ -153,6 +153,10 @@ int32_t check_cache_scales(const Call &call, const Operands &all, bool given, in
     const View &q = all.q, &scale = all.scale;
     std::fill(group, group + 4, int64_t{1});
     if (!scale.present()) return ATTILE_OK;
+    if (!given && scale.rank() < 4) {  // Rows of several heads or entries would write the same one.
+        return fail(ATTILE_ERROR_INVALID_RANK, "%s: scale.rank is %d; expected 4, as scales are made for a cache", call.operation,
+                    scale.rank());
+    }
     constexpr const char *kLabels[3] = {"pages or batch", "heads_kv", "page_size or len_k"};
     for (int32_t i = 0; i < scale.rank(); ++i) {
         const int32_t axis = i + 4 - scale.rank();

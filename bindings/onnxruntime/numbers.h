@@ -39,10 +39,13 @@ struct Brain {
 struct Half {
     using Stored = uint16_t;
     using Computed = float;
-    // A float with these bits, moved to its fields, is too small by 2^112, also where the number is subnormal.
+    // A float with these bits, moved to its fields, is too small by 2^112. Subnormal numbers count 2^-24, so that no float on the way is
+    // subnormal, which a session may have set to be taken for 0.
     static float load(uint16_t bits) {
         const uint32_t magnitude = bits & 0x7fffu, special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
-        const auto value = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
+        const float moved =
+            magnitude < 0x400u ? static_cast<float>(magnitude) * 0x1p-24f : std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+        const auto value = std::bit_cast<uint32_t>(moved);
         return std::bit_cast<float>(value | special | (bits & 0x8000u) << 16);
     }
     static uint16_t store(float x) {

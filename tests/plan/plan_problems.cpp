@@ -85,7 +85,7 @@ class Line {
     attile_tensor tensor(int32_t type, const Extents &shape) {
         constexpr uintptr_t kFirst = uintptr_t{1} << 40;
         attile_tensor made = {};
-        const uintptr_t element = static_cast<uintptr_t>(type & 0xff) / 8, address = kFirst * ++tensors_ + (is_odd_ ? element : 0);
+        const uintptr_t element = std::max<uintptr_t>((type & 0xff) / 8, 1), address = kFirst * ++tensors_ + (is_odd_ ? element : 0);
         if (attile_tensor_init(&made, has_addresses_ ? reinterpret_cast<void *>(address) : nullptr, type,
                                static_cast<int32_t>(shape.size()), shape.data()) != ATTILE_OK)
             throw std::invalid_argument(text_ + ": no tensor");

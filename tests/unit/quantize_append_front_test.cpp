@@ -66,6 +66,12 @@ TEST_F(QuantizeAppendFront, CacheWithoutPages) {
     expect_absent(problem.positions);
 }
 
+TEST_F(QuantizeAppendFront, ScalesThatAreMadeHaveAllAxes) {
+    args.scale = dense(ATTILE_F32, {1});
+    EXPECT_EQ(attile_quantize(context, &args), ATTILE_ERROR_INVALID_RANK);
+    EXPECT_NE(last_error().find("scale.rank is 1; expected 4, as scales are made for a cache"), std::string::npos) << last_error();
+}
+
 TEST_F(QuantizeAppendFront, GivenScalesAreBroadcast) {
     args.scale_mode = ATTILE_SCALE_GIVEN;
     for (const auto &shape : {std::initializer_list<int64_t>{1}, {3, 1, 2}, {9, 3, 16, 64}, {1, 1, 1, 1}}) {

@@ -49,7 +49,7 @@ void stand_in(const Numbers &numbers, int32_t dtype, void *data, attile_attentio
 
 void name_widened(attile_support &support, int32_t dtype) {
     const std::size_t length = std::strlen(support.text);
-    std::snprintf(support.text + length, sizeof support.text - length, "; numbers of 8 bits are rewritten as %s first",
+    std::snprintf(support.text + length, sizeof support.text - length, "; numbers of 8 or 4 bits are rewritten as %s first",
                   dtype == ATTILE_F16 ? "f16" : "bf16");
 }
 

@@ -85,7 +85,7 @@ const char *why_no_products(const attile_attention_problem &p, std::initializer_
     for (const attile_operand *x : operands) {
         if (p.compute == ATTILE_F64 && x->dtype != ATTILE_F64) return "an operand is not of float64";
         if (p.compute != ATTILE_F64 && x->dtype != ATTILE_F32 && x->dtype != ATTILE_F16 && x->dtype != ATTILE_BF16)
-            return "an operand is of 8 bits";
+            return "an operand is of 8 or 4 bits";
     }
     const bool is_packed = is_present(p.cu_len_q) || is_present(p.cu_len_k);
     if (is_packed && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)

@@ -225,7 +225,8 @@ Planned<attile_attention_problem> plan_attention(Device &device, const attile_at
         // Where K and V will lie is not known yet. Other kernels, of other splits, take them where no vector begins: workspace for those,
         // too.
         attile_attention_problem elsewhere = p;
-        elsewhere.k.data = elsewhere.v.data = reinterpret_cast<void *>(sizeof(float));
+        for (attile_operand *const x : {&elsewhere.k, &elsewhere.v})
+            x->data = reinterpret_cast<void *>(attention_is_narrow(*x) ? sizeof(uint8_t) : sizeof(float));
         workspace = std::max(workspace, CutRows(device, elsewhere, gpu::plan_attention(device, elsewhere)).workspace);
     }
     const SimtAttention simt = {&problem, plan, cut, products.declined()};
