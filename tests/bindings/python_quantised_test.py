@@ -102,7 +102,7 @@ class Quantised(unittest.TestCase):
             self.assertEqual(found.shape, (1, 4, 3, 6))
             self.close(found, attile.attention(*exact), 2e-4)
             with self.assertRaisesRegex(attile.AttileError, "q.dtype is i4"):
-                context.attention(attile.FourBits(packed[0]), k.astype(np.int8), v.astype(np.int8))
+                context.attention(attile.FourBits(packed[0]), k.astype(np.int8), v.astype(np.int8), out=np.empty((1, 2, 9, 6), np.float32))
 
     def test_weights_of_four_bits(self):
         with attile.Context("reference") as context:
