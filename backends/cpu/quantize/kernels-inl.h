@@ -256,7 +256,6 @@ void store_piece(const float *from, const Strip &x) {
 }
 
 void widen_piece(const Strip &q, int64_t group, const float *scales, const float *zeros, int64_t rotated, float *room, const Strip &x) {
-    const Floats d;
     uint8_t numbers[kQuantizePiece];
     const uint8_t *from = static_cast<const uint8_t *>(q.data);
     if (is_four_bits(q.dtype)) {
