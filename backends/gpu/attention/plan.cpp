@@ -202,8 +202,8 @@ double decode_seconds(const DeviceProperties &device, const attile_attention_pro
     double seconds =
         wave_seconds(device, blocks, seen / plan.splits * tile, static_cast<double>(plan.split_tiles) * tile, plan.blocks_per_unit, share);
     if (device.peak_bandwidth > 0) {
-        const double keys = static_cast<double>(p.batch * p.heads_kv * p.len_k), bits = attention_has_eight_bits(p) ? p.k.dtype & 0xff : 32;
-        const double bytes = keys * bits / 8 * static_cast<double>(p.head_dim + p.head_dim_v);
+        const double numbers = static_cast<double>(p.batch * p.heads_kv * p.len_k) * static_cast<double>(p.head_dim + p.head_dim_v);
+        const double bytes = numbers * (attention_has_narrow_keys(p) ? static_cast<double>(dtype_bits(p.k.dtype)) / 8 : 4.0);
         seconds = std::max(seconds, bytes / (kDecodeBandwidth * device.peak_bandwidth));
     }
     return seconds + kDecodeEnds * std::ceil(blocks / (units * plan.blocks_per_unit)) + split_seconds(p, plan.splits);
@@ -224,10 +224,10 @@ double tile_seconds(const DeviceProperties &device, const attile_attention_probl
 // columns of neighbouring lanes (DecodeLoader::kSharing).
 bool has_decode_kernel(const attile_attention_problem &p) {
     if (p.k.dtype != p.v.dtype || p.k.dtype == ATTILE_F8_E5M2 || p.k.dtype == ATTILE_U4) return false;
-    const auto streams = [&p](const attile_operand &scale, int64_t group, int64_t cols) {
+    const auto fits = [&p](const attile_operand &scale, int64_t group, int64_t cols) {
         return !attention_scales_by_key(p, scale) || scale.stride[3] == 0 || group % 32 == 0 || group >= cols;
     };
-    return !attention_has_eight_bits(p) || (streams(p.k_scale, p.k_group, p.head_dim) && streams(p.v_scale, p.v_group, p.head_dim_v));
+    return !attention_has_narrow_keys(p) || (fits(p.k_scale, p.k_group, p.head_dim) && fits(p.v_scale, p.v_group, p.head_dim_v));
 }
 
 // The decode kernel of as few columns as do, and of those what leaves the fewest blocks.
@@ -256,7 +256,7 @@ const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem 
 sm80::DecodeBytesKernel tensor_kernel(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel) {
     sm80::DecodeBytesKernel tensor;
 #if defined(ATTILE_GPU_HAS_SM80)
-    if (attention_has_eight_bits(p) && device.runs(sm80::kKernels)) tensor = sm80::plan_decode_bytes(p);
+    if (attention_has_narrow_keys(p) && device.runs(sm80::kKernels)) tensor = sm80::plan_decode_bytes(p);
 #endif
     static_cast<void>(device), static_cast<void>(p);
     const bool fits = tensor.rows == kernel.rows && tensor.keys == kernel.step * kernel.threads / 32 && tensor.threads == kernel.threads;
@@ -275,7 +275,7 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
     plan.rows_per_head = p.len_q * plan.pack;
     plan.row_blocks = ceil_div(plan.rows_per_head, kernel.rows);
     // Splits of 8 bits are cut for the kernel of rows in vectors, wherever they will lie: a query knows no addresses.
-    const bool could_be_plain = attention_has_eight_bits(p) && !is_present(p.block_table) && !plan.modifiers;
+    const bool could_be_plain = attention_has_narrow_keys(p) && !is_present(p.block_table) && !plan.modifiers;
     const sm80::DecodeBytesKernel tensor = could_be_plain ? tensor_kernel(device, p, kernel) : sm80::DecodeBytesKernel();
     const void *const usual = tensor.kernel != nullptr ? tensor.kernel : could_be_plain ? kernel.plain : kernel.kernel;
     if (device.occupancy(usual, plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1) plan.blocks_per_unit = 1;
@@ -341,9 +341,9 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p, 
     // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
     // largest that float32 holds are infinite.
     if (by_any || wide || std::fabs(p.scale) > kLargestScale || p.head_dim > 256 || p.head_dim_v > 256 || p.head_dim_v == 0) {
-        const simt::AttentionAnyKernel kernel = wide                          ? simt::attention_any_f64()
-                                                : attention_has_eight_bits(p) ? simt::attention_any_f32_scaled()
-                                                                              : simt::attention_any_f32();
+        const simt::AttentionAnyKernel kernel = wide                           ? simt::attention_any_f64()
+                                                : attention_has_narrow_keys(p) ? simt::attention_any_f32_scaled()
+                                                                               : simt::attention_any_f32();
         plan.path = AttentionPath::kAny;
         plan.name = kernel.name;
         plan.kernel = kernel.kernel;

@@ -53,11 +53,11 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &pro
 // The softcap as kernels take it. In float, one that has no inverse is as good as none, one far below a score's rounding as good as 0.
 double attention_softcap(const attile_attention_problem &problem);
 
-// Is q of 8 bits, k or v of another type than q, or the bias of another than q and f32? Is q of 8 bits? Is k or v?
+// Is q of 8 bits, k or v of another type than q, or the bias of another than q and f32? Is q of 8 bits? Is k or v of 8 or 4?
 bool attention_has_several_types(const attile_attention_problem &problem);
 bool attention_has_narrow_queries(const attile_attention_problem &problem);
 bool attention_is_narrow(const attile_operand &operand);  // Of 8 or 4 bits.
-bool attention_has_eight_bits(const attile_attention_problem &problem);
+bool attention_has_narrow_keys(const attile_attention_problem &problem);
 
 // Do scores pass through more than a mask? What pages hide is not asked for here.
 bool attention_modifies_scores(const attile_attention_problem &problem);

@@ -15,7 +15,7 @@ bool attention_has_several_types(const attile_attention_problem &p) {
 
 bool attention_is_narrow(const attile_operand &x) { return (x.dtype & 0xff) <= 8; }
 bool attention_has_narrow_queries(const attile_attention_problem &p) { return attention_is_narrow(p.q); }
-bool attention_has_eight_bits(const attile_attention_problem &p) { return attention_is_narrow(p.k) || attention_is_narrow(p.v); }
+bool attention_has_narrow_keys(const attile_attention_problem &p) { return attention_is_narrow(p.k) || attention_is_narrow(p.v); }
 
 double attention_visible_pairs(const attile_attention_problem &p) {
     const double rows = static_cast<double>(p.len_q), keys = static_cast<double>(p.len_k);

@@ -44,8 +44,7 @@ bool has_unknown_addresses(const Problem &problem) {
 template <class Problem>
 void place_oddly(Problem &problem) {
     for_aligned_operands(problem, [](attile_operand &x) {
-        // Of whole elements, and of no vectors.
-        if (x.dtype != 0 && x.data == nullptr) x.data = reinterpret_cast<void *>((x.dtype & 0xff) <= 8 ? sizeof(uint8_t) : sizeof(double));
+        if (x.dtype != 0 && x.data == nullptr) x.data = odd_address(x.dtype);
     });
 }
 // The workspace that a family wants if what has no address lies at odd ones; 0 if it cannot take that.

@@ -56,7 +56,7 @@ void name_widened(attile_support &support, int32_t dtype) {
 AttentionWidened attention_widened(const Device &device, const attile_attention_problem &p) {
     AttentionWidened widened;
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    if (!(attention_has_narrow_queries(p) || attention_has_eight_bits(p)) || invariant || is_present(p.block_table) || p.heads_kv < 1)
+    if (!(attention_has_narrow_queries(p) || attention_has_narrow_keys(p)) || invariant || is_present(p.block_table) || p.heads_kv < 1)
         return widened;
     const int32_t dtype = attention_is_narrow(p.q) ? p.o.dtype : p.q.dtype;
     const auto becomes = [&](const attile_operand &x) { return attention_is_narrow(x) || x.dtype == dtype; };

@@ -225,8 +225,7 @@ Planned<attile_attention_problem> plan_attention(Device &device, const attile_at
         // Where K and V will lie is not known yet. Other kernels, of other splits, take them where no vector begins: workspace for those,
         // too.
         attile_attention_problem elsewhere = p;
-        for (attile_operand *const x : {&elsewhere.k, &elsewhere.v})
-            x->data = reinterpret_cast<void *>(attention_is_narrow(*x) ? sizeof(uint8_t) : sizeof(float));
+        for (attile_operand *const x : {&elsewhere.k, &elsewhere.v}) x->data = odd_address(x->dtype);
         workspace = std::max(workspace, CutRows(device, elsewhere, gpu::plan_attention(device, elsewhere)).workspace);
     }
     const SimtAttention simt = {&problem, plan, cut, products.declined()};
