@@ -142,13 +142,13 @@ set(ATTILE_GPU_MMA_HOSTS
 # Kernels for the tensor cores of capability 8.0 and later, besides their instances.
 set(ATTILE_GPU_SM80_FAMILIES attention/sm80 attention_backward/sm80 gemm/sm80)
 set(ATTILE_GPU_SM80_KERNELS
-  attention/sm80/decode_bytes.cu
+  attention/sm80/decode_narrow.cu
   gemm/sm80/few_narrow.cu
 )
 set(ATTILE_GPU_SM80_HOSTS
   sm80/kernels.cpp
   attention_backward/sm80/plan.cpp
-  attention/sm80/decode_bytes_plan.cpp
+  attention/sm80/decode_narrow_plan.cpp
   attention/sm80/plan.cpp
   gemm/sm80/few_narrow.cpp
   gemm/sm80/plan.cpp

@@ -5,7 +5,7 @@
 
 #include "attention/params.h"
 #include "attention/simt/shape.h"
-#include "attention/sm80/decode_bytes_shape.h"
+#include "attention/sm80/decode_narrow_shape.h"
 #include "attention/sm80/shapes.h"
 #include "attention/sm80/wide_shapes.h"
 #include "attention/sm90/arguments.h"
@@ -58,7 +58,7 @@ void attention_forward() {}
 template <class Element, class Config>
 void attention_wide_forward() {}
 template <class Config>
-void attention_decode_bytes_kernel() {}
+void attention_decode_narrow_kernel() {}
 template <class Config>
 void gemm_few_narrow() {}
 template <class Element, class Config>

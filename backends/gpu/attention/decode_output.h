@@ -16,49 +16,78 @@ struct DecodeOutput {
 
     ATTILE_LANE_FN DecodeOutput(const DecodeRows<C> &rows, float *shared)
         : at(rows), outs(shared), results(shared + C::kGroups * kRows * C::kCols) {}
+    // A row's columns from a multiple of four on: sum of probabilities times values, relative to `top`, and sum of probabilities.
+    struct Part {
+        float top = -INFINITY, total = 0;
+        Quad value = {};
+
+        ATTILE_LANE_FN void add(float weight, float of_total, const Quad &of_value) {
+            total = fused_multiply_add(weight, of_total, total);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) value[e] = fused_multiply_add(weight, of_value[e], value[e]);
+        }
+    };
+    // Of several, by what they have: pair_of gives a reference and a sum, quad_of columns. One without a reference saw no key, and has left
+    // nothing else.
+    template <int kParts, class PairOf, class QuadOf>
+    static ATTILE_LANE_FN Part together(const PairOf &pair_of, const QuadOf &quad_of) {
+        Part part;
+        Vec<float, 2> found[kParts];
+#pragma unroll
+        for (int i = 0; i < kParts; ++i) {
+            found[i] = pair_of(i);
+            part.top = max_nan(part.top, found[i][0]);
+        }
+#pragma unroll
+        for (int i = 0; i < kParts; ++i)
+            if (found[i][0] != -INFINITY) part.add(exp2_fast(found[i][0] - part.top), found[i][1], quad_of(i));
+        return part;
+    }
+    // Of the block's groups.
+    ATTILE_LANE_FN Part part(int r, int col) const {
+        return together<C::kGroups>([&](int g) { return load_vec<2>(results + (g * kRows + r) * 2); },
+                                    [&](int g) { return load_vec<4>(outs + (g * kRows + r) * C::kCols + col); });
+    }
     // kFar: see RowResult.
     template <bool kFar>
     ATTILE_LANE_FN void store() const {
+        constexpr int kAcross = C::kCols / 4;
+#pragma unroll 1
+        for (int f = static_cast<int>(threadIdx.x); f < kRows * kAcross; f += C::kThreads) {
+            const int r = f / kAcross, col = f % kAcross * 4;
+            if (at.first_row + r >= at.rows) break;
+            if (col < at.p.head_dim_v || col == 0) store<kFar>(r, col, part(r, col));
+        }
+    }
+    // As O and lse, or as a split's part of them.
+    template <bool kFar>
+    ATTILE_LANE_FN void store(int r, int col, Part part) const {
         const AttentionParams &p = at.p;
         const AttentionEntry &entry = at.entry;
-        const AttentionPlace &place = at.place;
-        const bool partial = p.part_o != nullptr;
-        const int64_t part = (static_cast<int64_t>(place.split) * p.part_batch + entry.batch) * p.heads.divisor * p.pack.divisor;
-#pragma unroll 1
-        for (int f = static_cast<int>(threadIdx.x); f < kRows * C::kCols; f += C::kThreads) {
-            const int r = f / C::kCols, col = f % C::kCols, packed_row = at.first_row + r;
-            if (packed_row >= at.rows) break;
-            if (col >= p.head_dim_v && col > 0) continue;
-            float top = -INFINITY, total = 0, value = 0;
+        const bool partial = p.part_o != nullptr, has_sink = !partial && p.sinks.data != nullptr, saw_key = part.top != -INFINITY;
+        const int packed_row = at.first_row + r, head = query_head(p, at.place.head, packed_row), row = query_row(p, packed_row);
+        const RowResult result(std::bool_constant<kFar>(), saw_key, part.top, part.total, has_sink,
+                               has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) : 0.0f);
+        const int64_t split = (static_cast<int64_t>(at.place.split) * p.part_batch + entry.batch) * p.heads.divisor * p.pack.divisor;
+        const int64_t part_row = (split + head) * p.len_q + row;
+        if (!saw_key) part.value = Quad{};
+        const float factor = saw_key ? result.factor : 0.0f;
+        if (partial) {
+            float *const to = p.part_o + part_row * p.head_dim_v + col;
 #pragma unroll
-            for (int g = 0; g < C::kGroups; ++g) top = max_nan(top, results[(g * kRows + r) * 2]);
+            for (int e = 0; e < 4; ++e) part.value[e] *= factor;
+            if (p.head_dim_v % 4 == 0) {
+                store_vec(to, part.value);
+            } else {
 #pragma unroll
-            for (int g = 0; g < C::kGroups; ++g) {
-                const float reference = results[(g * kRows + r) * 2];
-                if (reference == -INFINITY) continue;
-                const float weight = exp2_fast(reference - top);
-                total = fused_multiply_add(weight, results[(g * kRows + r) * 2 + 1], total);
-                value = fused_multiply_add(weight, outs[(g * kRows + r) * C::kCols + col], value);
+                for (int e = 0; e < 4; ++e)
+                    if (col + e < p.head_dim_v) to[e] = part.value[e];
             }
-            const int head = query_head(p, place.head, packed_row), row = query_row(p, packed_row);
-            const bool has_sink = !partial && p.sinks.data != nullptr, saw_key = top != -INFINITY;
-            const RowResult result(std::bool_constant<kFar>(), saw_key, top, total, has_sink,
-                                   has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) : 0.0f);
-            const float scaled = saw_key ? value * result.factor : 0.0f;
-            const int64_t part_row = (part + head) * p.len_q + row;
-            if (col < p.head_dim_v) {
-                if (partial)
-                    p.part_o[part_row * p.head_dim_v + col] = scaled;
-                else
-                    store_number(
-                        p.o,
-                        entry.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2] + col * p.o.stride[3],
-                        scaled);
-            }
-            if (col != 0) continue;
-            if (partial)
-                store_part<kFar>(p, part_row, result, top, total);
-            else if (p.lse.data)
+            if (col == 0) store_part<kFar>(p, part_row, result, part.top, part.total);
+        } else {
+            store_quad(p.o, entry.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2], col, p.head_dim_v,
+                       part.value, factor);
+            if (col == 0 && p.lse.data)
                 store_number(p.lse, entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2],
                              result.lse);
         }

@@ -12,7 +12,7 @@
 #include "attention/seconds.h"
 #include "attention/simt/decode_params.h"
 #include "attention/simt/instances.h"
-#include "attention/sm80/decode_bytes.h"
+#include "attention/sm80/decode_narrow.h"
 #include "host/sizes.h"
 #include "host/status.h"
 #include "sm80/kernels.h"
@@ -252,33 +252,39 @@ const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem 
     return *chosen;
 }
 
-// The kernel for tensor cores that takes a plan of plain rows in place of SIMT's; its kernel is null if there is none.
-sm80::DecodeBytesKernel tensor_kernel(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel) {
-    sm80::DecodeBytesKernel tensor;
+// The kernel for tensor cores that takes plain rows in place of SIMT's; its kernel is null if there is none.
+sm80::DecodeNarrowKernel tensor_kernel(Device &device, const attile_attention_problem &p) {
 #if defined(ATTILE_GPU_HAS_SM80)
-    if (attention_has_narrow_keys(p) && device.runs(sm80::kKernels)) tensor = sm80::plan_decode_bytes(p);
+    if (attention_has_narrow_keys(p) && device.runs(sm80::kKernels)) return sm80::plan_decode_narrow(p);
 #endif
     static_cast<void>(device), static_cast<void>(p);
-    const bool fits = tensor.rows == kernel.rows && tensor.keys == kernel.step * kernel.threads / 32 && tensor.threads == kernel.threads;
-    return fits ? tensor : sm80::DecodeBytesKernel();
+    return {};
 }
 
 void plan_decode(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel, AttentionPlan &plan) {
+    const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
+                            has_short_stride(p.k) && has_short_stride(p.v) && has_short_stride(p.k_scale) && has_short_stride(p.v_scale);
+    const bool has_plain_rows = in_vectors && !is_present(p.block_table), is_plain = has_plain_rows && !plan.modifiers;
+    const sm80::DecodeNarrowKernel tensor = is_plain ? tensor_kernel(device, p) : sm80::DecodeNarrowKernel();
+    const bool has_tensor = tensor.kernel != nullptr;
     plan.path = AttentionPath::kDecode;
-    plan.name = kernel.name;
-    plan.kernel = kernel.kernel;
-    plan.rows = kernel.rows;
-    plan.threads = kernel.threads;
-    plan.keys = kernel.step * kernel.threads / 32;
+    plan.name = has_tensor ? tensor.name : kernel.name;
+    plan.kernel = has_tensor ? tensor.kernel : is_plain ? kernel.plain : has_plain_rows ? kernel.modified : kernel.kernel;
+    plan.rows = has_tensor ? tensor.rows : kernel.rows;
+    plan.threads = has_tensor ? tensor.threads : kernel.threads;
+    plan.keys = has_tensor ? tensor.keys : kernel.step * kernel.threads / 32;
+    // One block a multiprocessor: of two on each, some get less of the memory than others, and their ends are waited for.
+    if (has_tensor) plan.shared = std::max(tensor.shared, static_cast<std::size_t>(device.properties().shared_per_unit / 2 + 1));
+    plan.awaits = has_tensor;
     plan.depth = kernel.cols;
     plan.pack = static_cast<int32_t>(p.heads_q / p.heads_kv);
     plan.rows_per_head = p.len_q * plan.pack;
-    plan.row_blocks = ceil_div(plan.rows_per_head, kernel.rows);
+    plan.row_blocks = ceil_div(plan.rows_per_head, plan.rows);
     // Splits of 8 bits are cut for the kernel of rows in vectors, wherever they will lie: a query knows no addresses.
     const bool could_be_plain = attention_has_narrow_keys(p) && !is_present(p.block_table) && !plan.modifiers;
-    const sm80::DecodeBytesKernel tensor = could_be_plain ? tensor_kernel(device, p, kernel) : sm80::DecodeBytesKernel();
-    const void *const usual = tensor.kernel != nullptr ? tensor.kernel : could_be_plain ? kernel.plain : kernel.kernel;
-    if (device.occupancy(usual, plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1) plan.blocks_per_unit = 1;
+    const void *const usual = has_tensor ? tensor.kernel : could_be_plain ? kernel.plain : kernel.kernel;
+    if (device.occupancy(usual, plan.threads, plan.shared, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
+        plan.blocks_per_unit = 1;
     const int64_t tiles = seen_tiles(p, plan.rows, plan.pack, plan.keys), base = p.batch * p.heads_kv * plan.row_blocks;
     const int64_t slots = static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit;
     const int64_t least = std::max<int64_t>(1, kDecodeKeys / plan.keys);
@@ -296,17 +302,9 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
         if (split_tiles == least) break;
     }
     plan.share = 0.8;
-    const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
-                            has_short_stride(p.k) && has_short_stride(p.v) && has_short_stride(p.k_scale) && has_short_stride(p.v_scale);
     if (plan.splits > 1) plan.arrivals = base;
-    const bool has_plain_rows = in_vectors && !is_present(p.block_table), is_plain = has_plain_rows && !plan.modifiers;
     plan.cost = decode_seconds(device.properties(), p, plan, tiles, is_plain);
-    if (has_plain_rows) plan.kernel = is_plain ? kernel.plain : kernel.modified;
     if (!is_plain) return;
-    if (tensor.kernel != nullptr) {
-        plan.kernel = tensor.kernel;
-        plan.name = tensor.name;
-    }
     // Where a kernel behind this one is brought up early (early.h), it takes less time than the last block's merging, which such
     // code lacks. A kernel behind is right for any code, so where nothing is known.
     KernelResources resources;

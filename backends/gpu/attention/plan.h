@@ -20,6 +20,7 @@ struct AttentionPlan {
     const void *kernel = nullptr;
     int32_t rows = 0, keys = 0, depth = 0, threads = 0;  // A block's tile.
     std::size_t shared = 0;                              // Dynamic shared memory of a block.
+    bool awaits = false;                                 // The kernel begins with await_kernel_ahead() (early.h).
     double share = 0;
 
     bool modifiers = false;  // Scores pass through more than a mask.

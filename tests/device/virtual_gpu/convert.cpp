@@ -136,6 +136,20 @@ Outcome convert_e4m3_pair(Warp &warp, const Instruction &i, Mask lanes) {
     for_lanes(lanes, [&](int lane) { d[lane] = to_e4m3(high[lane]) << 8 | to_e4m3(low[lane]); });
     return Outcome::kNext;
 }
+// Exact; as f16, whose exponent has a bias of 8 more.
+uint32_t e4m3_as_f16(uint32_t bits) {
+    const uint32_t sign = (bits & 0x80u) << 8, size = bits & 0x7fu;
+    if (size == 0x7f) return sign | 0x7fffu;
+    const float x =
+        size < 8 ? std::ldexp(static_cast<float>(size), -9) : std::ldexp(static_cast<float>(8 + size % 8), static_cast<int>(size / 8) - 10);
+    return sign | converted<F16, float>(x, 0).bits;
+}
+Outcome widen_e4m3_pair(Warp &warp, const Instruction &i, Mask lanes) {
+    uint32_t *const d = warp.row<uint32_t>(i.arguments[0].value);
+    const uint32_t *const pair = warp.row<uint32_t>(i.arguments[1].value);
+    for_lanes(lanes, [&](int lane) { d[lane] = e4m3_as_f16(pair[lane] >> 8 & 0xffu) << 16 | e4m3_as_f16(pair[lane] & 0xffu); });
+    return Outcome::kNext;
+}
 uint32_t to_tf32(uint32_t bits) { return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u; }
 Outcome convert_tf32(Warp &warp, const Instruction &i, Mask lanes) {
     uint32_t *const d = warp.row<uint32_t>(i.arguments[0].value);
@@ -153,6 +167,7 @@ Run conversion(const Opcode &opcode, Instruction *instruction) {
     if (opcode.has("sat") && is_of_integers) return nullptr;
     if (to == "f16x2" && from == "f32") return convert_pair<F16>;
     if (to == "bf16x2" && from == "f32") return convert_pair<Bf16>;
+    if (to == "f16x2" && from == "e4m3x2" && opcode.has("rn")) return widen_e4m3_pair;
     if (to == "tf32") return opcode.has("rna") ? convert_tf32 : nullptr;
     int64_t &how = instruction->number[0];
     how = kNearest;

@@ -60,13 +60,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
     __shared__ float weight[kMostSplits];
     __shared__ float top_of_all, total_of_all;
     __shared__ Quad sums[kAttentionCombineThreads];
-    await_kernel_ahead();
     const int splits = static_cast<int>(p.splits.divisor);
     const int thread = static_cast<int>(threadIdx.x), quads = (p.head_dim_v + 3) / 4, groups = kAttentionCombineThreads / quads;
     const int group = thread / quads, col = (thread - group * quads) * 4;
     const bool has_work = group < groups;
     const uint32_t part = p.first_part + blockIdx.x;
     const auto [batch, head, row] = PartRow(p, part);
+    await_kernel_ahead(p);
 
     Quad x[kAtOnce];
     const auto load = [&](int first) {
@@ -81,11 +81,15 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
     if (row >= entry.len_q) return;  // The same for the whole block. No part of such a row was written.
     load(group);
     if (thread < kLanes) {
-        float top = -INFINITY;
-#pragma unroll 1
-        for (int s = thread; s < splits; s += kLanes) {
-            weight[s] = p.part_lse[s * p.part_rows + part];
-            top = max_nan(top, weight[s]);
+        float top = -INFINITY, lse[kMostSplits / kLanes];
+#pragma unroll
+        for (int i = 0; i < kMostSplits / kLanes; ++i)  // All are asked for before one is waited for.
+            if (thread + i * kLanes < splits) lse[i] = p.part_lse[(thread + i * kLanes) * p.part_rows + part];
+#pragma unroll
+        for (int i = 0; i < kMostSplits / kLanes; ++i) {
+            if (thread + i * kLanes >= splits) break;
+            weight[thread + i * kLanes] = lse[i];
+            top = max_nan(top, lse[i]);
         }
         top = lane_fold(top, [](float a, float b) { return max_nan(a, b); });
         float total = 0;
@@ -133,7 +137,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
 template <bool kVector, bool kSums>
 __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_combine_rows(const AttentionParams p) {
     constexpr int kPartsAtOnce = 4;
-    await_kernel_ahead();
+    await_kernel_ahead(p);
     const int splits = static_cast<int>(p.splits.divisor), thread = static_cast<int>(threadIdx.x);
     const int quads = (p.head_dim_v + 3) / 4, rows = kAttentionCombineThreads / quads, own_row = thread / quads,
               col = (thread - own_row * quads) * 4;

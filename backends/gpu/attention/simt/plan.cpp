@@ -125,7 +125,8 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
         grid.x = static_cast<uint32_t>(plan.blocks_of(count));
         block.x = static_cast<uint32_t>(plan.threads);
         void *arguments[] = {static_cast<AttentionParams *>(&params)};
-        const int32_t status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
+        const int32_t status = plan.awaits ? device.launch_early(plan.kernel, grid, block, plan.shared, arguments, stream)
+                                           : device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
         if (status != ATTILE_OK) return status;
     }
     return plan.splits > 1 && !plan.merges ? attention_combine(device, params, p, stream) : ATTILE_OK;
@@ -221,9 +222,9 @@ Planned<attile_attention_problem> plan_attention(Device &device, const attile_at
     if (products.has_plan()) return products;
     const CutRows cut(device, p, plan);
     int64_t workspace = cut.workspace;
-    if (p.k.data == nullptr || p.v.data == nullptr) {
+    if (p.k.data == nullptr || p.v.data == nullptr || attention_has_narrow_keys(p)) {
         // Where K and V will lie is not known yet. Other kernels, of other splits, take them where no vector begins: workspace for those,
-        // too.
+        // too. Of 8 and 4 bits also where the query knows an address, which the call need not have.
         attile_attention_problem elsewhere = p;
         for (attile_operand *const x : {&elsewhere.k, &elsewhere.v}) x->data = odd_address(x->dtype);
         workspace = std::max(workspace, CutRows(device, elsewhere, gpu::plan_attention(device, elsewhere)).workspace);
