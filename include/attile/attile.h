@@ -361,6 +361,8 @@ typedef struct attile_gemm_args {
     attile_tensor a_scale;   /**< f32, [batch..., Ms, Ks]: factors of a's numbers of 8 bits; absent: 1. Since 1.1. */
     attile_tensor b_scale;   /**< f32, [batch..., Ks, Ns]: factors of b's numbers of 8 or 4 bits; absent: 1. Since 1.1. */
     attile_tensor b_zero;    /**< f32, shape of b_scale: what is taken off b's numbers of u4; absent: 0. Since 1.1. */
+    attile_tensor d_scale;   /**< f32, rank 1..4, broadcast to [batch..., M, N]: what d's numbers of 8 bits are factors of; absent: 1.
+                                Since 1.1. */
 } attile_gemm_args;
 
 /** @brief Zero the arguments, stamp their size, set alpha to 1. @param args What to initialise; NULL does nothing. @param size sizeof
@@ -389,6 +391,12 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * b_scale is [.., Ks, Ns] where Ks is 1 or K / 32, K / 64 or K / 128, without rest, and Ns is 1, N or N / 128, without rest; a_scale is
  * [.., Ms, Ks] likewise, Ms being 1, M or M / 128. Leading axes are as of a and b. Scales may be 0 or negative; NaN makes NaN of all that
  * it has a part in. What is rounded when is in the page on numerics.
+ *
+ * **Results of 8 bits** (since 1.1) d may also be i8, f8_e4m3 or f8_e5m2, whatever a and b are but f64; products are not exact then.
+ * d[.., m, n] is what the formula gives, in float32, over d_scale[.., m, n], limited to the largest numbers of d's type (127, 448, 57344
+ * and their negatives) and rounded to the nearest, as attile_quantize() does with a given scale: of two as near to the even one; a scale
+ * of 0 gives 0, NaN gives NaN, in i8 0. d_scale is read, not made: one for all [1], for each row [M, 1], for each column [N], or any
+ * other shape that broadcasts. c, if it is there, and bias are f32.
  *
  * **Exact products** (since 1.1) With ATTILE_FLAG_EXACT_PRODUCTS, for a and b both f64 or both f32, sum_k a b is the exact sum, rounded
  * once to the nearest float64. Times alpha, plus beta times c, plus bias, the activation follow in float64, each step rounded by itself,
@@ -424,7 +432,8 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * - ATTILE_ERROR_INVALID_SHAPE: K above 131071 with an i32 d
  * - ATTILE_ERROR_ALIASING: d overlaps an input
  * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
- * - ATTILE_ERROR_UNSUPPORTED_DTYPE, ATTILE_ERROR_UNSUPPORTED_FEATURE: exact products of other types, or with another activation
+ * - ATTILE_ERROR_UNSUPPORTED_DTYPE, ATTILE_ERROR_UNSUPPORTED_FEATURE: exact products of other types, d's among them, or with another
+ *   activation
  * - a code of block 2xxx: the backend lacks it, and attile_gemm_query() says so too; 4xxx, 5xxx: memory or device
  *
  * Since 1.0.
@@ -575,6 +584,7 @@ typedef struct attile_attention_args {
                                 numbers of 8 or 4 bits; absent: 1. Since 1.1. */
     attile_tensor v_scale;   /**< Likewise of v's. Since 1.1. */
     attile_tensor q_scale;   /**< Optional, f32, rank 1..4, broadcast to [B, Hq, Lq, G]: factors of q's numbers of 8 bits. Since 1.1. */
+    attile_tensor o_scale;   /**< Likewise of o's; an input, too. Since 1.1. */
 } attile_attention_args;
 
 /** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.0.
@@ -606,7 +616,8 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * matter of strides. Any strides, also 0 and negative for inputs. Hq is a multiple of Hkv (grouped and multi-query attention);
  * consecutive query heads share a key head. Dv may differ from D. D and Dv from 1; D = 0 gives scores of 0. q, k, v and o of one type
  * of f32, f64, f16, bf16; o may also be f32. Since 1.1, where q is no f64, k and v may each be of any other of these types but f64, and
- * of i8, i4, u4, f8_e4m3 and f8_e5m2; q too may be of i8, f8_e4m3 and f8_e5m2, with o of f32, f16 or bf16. lse: f32, of f64 inputs f64.
+ * of i8, i4, u4, f8_e4m3 and f8_e5m2; q too may be of i8, f8_e4m3 and f8_e5m2, with o of f32, f16 or bf16; o may be of these three beside
+ * any such q. lse: f32, of f64 inputs f64.
  * bias: f32, f16 or bf16, of f64 inputs f64 or f32. alibi_slopes and sinks: f32, of f64 inputs f64 or f32. `bias` and `allowed` align their
  * last axis with the keys; a missing axis, extent 1 or stride 0 broadcasts.
  *
@@ -625,6 +636,9 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * or stride 0 broadcasts: a scale for all numbers, a head [Hkv, 1, 1], a token [B, Hkv, Lk, 1], a group of a token, or a column [Hkv, 1,
  * D]. Of packed keys the axis Lk is total_k. Scales of keys that no row sees do not matter. Of 4 bits two neighbours along D share a byte:
  * that axis has stride 1 and an even extent, all other strides are even. u4 has no zero points here.
+ *
+ * **Results of 8 bits** (since 1.1) o of i8, f8_e4m3 or f8_e5m2 is what the formula gives, in float32, over o_scale[b,h,i,d / (Dv / G)],
+ * limited and rounded as attile_quantize() does with a given scale and attile_gemm() with d_scale. Gradients want an o of more bits.
  *
  * **Fast accumulation** (since 1.1) Where q, k and v are all f8_e4m3, ATTILE_FLAG_FAST_ACCUMULATION permits a backend to sum q.k and o as
  * it does for attile_gemm(), and to round the weights exp(s_j) of o's sum, but not those of Z, to f8_e4m3, as tensor cores for 8-bit floats
@@ -846,6 +860,7 @@ typedef struct attile_gemm_pointers {
     void *a_scale;           /**< of a_scale. Since 1.1. */
     void *b_scale;           /**< of b_scale. Since 1.1. */
     void *b_zero;            /**< of b_zero. Since 1.1. */
+    void *d_scale;           /**< of d_scale. Since 1.1. */
 } attile_gemm_pointers;
 
 /** Where the operands of a prepared attile_attention() are in one launch. NULL: where they were when it was prepared. */
@@ -876,6 +891,7 @@ typedef struct attile_attention_pointers {
     void *k_scale;           /**< Likewise. Since 1.1. */
     void *v_scale;           /**< Likewise. Since 1.1. */
     void *q_scale;           /**< Likewise. Since 1.1. */
+    void *o_scale;           /**< Likewise. Since 1.1. */
 } attile_attention_pointers;
 
 /** @brief Zero the pointers and stamp their size. @param pointers What to initialise; NULL does nothing. @param size sizeof *pointers.

@@ -184,6 +184,7 @@ typedef struct attile_gemm_problem {
     int64_t a_group[2];     /**< Extents along m and k of the blocks that share a scale of a; 0 without a_scale. */
     int64_t b_group[2];     /**< Along k and n, likewise. The two along k are each all of k, or 32, 64 or 128. */
     attile_operand b_zero;  /**< Of u4 b, axes as b_scale: b is b_scale (b - b_zero). Optional, absent if k is 0. Version 2. */
+    attile_operand d_scale; /**< Axes x, y, m, n; f32: d of 8 bits is the result over it. Optional. c and bias are f32 then. Version 2. */
 } attile_gemm_problem;
 
 /** Matrix multiplication. */
@@ -267,6 +268,8 @@ typedef struct attile_attention_problem {
     int64_t v_group;              /**< Likewise. Version 2. */
     attile_operand q_scale;       /**< Likewise of q, axes b, h, i, d / q_group. Version 2. */
     int64_t q_group;              /**< Likewise. Version 2. */
+    attile_operand o_scale;       /**< As q_scale, of o, d / o_group: o of 8 bits is the result over it. Version 2. */
+    int64_t o_group;              /**< Likewise. Version 2. */
 } attile_attention_problem;
 
 /** Attention forward. */

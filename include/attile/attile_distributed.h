@@ -286,7 +286,7 @@ ATTILE_API void attile_distributed_support_init(attile_distributed_support *supp
  * **Shapes and strides** those of attile_attention(), with the shard's rows in q, o and lse and the shard's keys in k and v, in the order
  * of attile_shard_part(); either may have none. `bias` and `allowed` have the shard's rows and all keys, in the order of positions.
  * key_lengths count keys of the whole sequence. key_lengths, alibi_slopes and sinks hold the same on every rank. Not yet here, and refused
- * with ATTILE_ERROR_UNSUPPORTED_FEATURE: paged K/V, key_starts, causal_offset, block_mask, tree_mask, q of 8 bits, k, v
+ * with ATTILE_ERROR_UNSUPPORTED_FEATURE: paged K/V, key_starts, causal_offset, block_mask, tree_mask, q or o of 8 bits, k, v
  * or bias of other types than q (but for a bias of f32), cu_len_q without cu_len_k, a workspace of the caller's, ATTILE_FLAG_NO_ALLOC.
  *
  * **Packed sequences** are cut as if they were one, anywhere: len_q, len_k and the layout are those of all rows and keys together, and

@@ -26,7 +26,7 @@ class ContextOptions(Structure):
 
 class GemmArgs(Structure):
     _fields_ = _LAUNCH + [("a", Tensor), ("b", Tensor), ("c", Tensor), ("d", Tensor), ("alpha", c_double), ("beta", c_double), ("bias", Tensor),
-                          ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor), ("b_zero", Tensor)]
+                          ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor), ("b_zero", Tensor), ("d_scale", Tensor)]
 
 
 class AttentionArgs(Structure):
@@ -34,7 +34,8 @@ class AttentionArgs(Structure):
                           ("mask", c_int32), ("reserved", c_int32), ("window_left", c_int64), ("window_right", c_int64), ("bias", Tensor),
                           ("allowed", Tensor), ("alibi_slopes", Tensor), ("sinks", Tensor), ("key_lengths", Tensor), ("cu_len_q", Tensor),
                           ("cu_len_k", Tensor), ("max_len_q", c_int64), ("max_len_k", c_int64), ("block_table", Tensor), ("key_starts", Tensor),
-                          ("causal_offset", Tensor), ("block_mask", Tensor), ("tree_mask", Tensor), ("k_scale", Tensor), ("v_scale", Tensor), ("q_scale", Tensor)]
+                          ("causal_offset", Tensor), ("block_mask", Tensor), ("tree_mask", Tensor), ("k_scale", Tensor), ("v_scale", Tensor), ("q_scale", Tensor),
+                          ("o_scale", Tensor)]
 
 
 class BackwardArgs(Structure):

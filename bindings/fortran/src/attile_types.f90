@@ -94,7 +94,7 @@ module attile_types
     type(attile_tensor) :: bias
     integer(c_int32_t) :: bias_axis = 0_c_int32_t
     integer(c_int32_t) :: activation = 0_c_int32_t
-    type(attile_tensor) :: a_scale, b_scale, b_zero
+    type(attile_tensor) :: a_scale, b_scale, b_zero, d_scale
   end type attile_gemm_args
 
   ! struct attile_gemm_grouped_args
@@ -133,7 +133,7 @@ module attile_types
     integer(c_int64_t) :: max_len_q = 0_c_int64_t
     integer(c_int64_t) :: max_len_k = 0_c_int64_t
     type(attile_tensor) :: block_table, key_starts, causal_offset, block_mask, tree_mask, k_scale, v_scale
-    type(attile_tensor) :: q_scale
+    type(attile_tensor) :: q_scale, o_scale
   end type attile_attention_args
 
   ! struct attile_attention_backward_args
@@ -192,6 +192,7 @@ module attile_types
     type(c_ptr) :: a_scale = c_null_ptr  ! void *
     type(c_ptr) :: b_scale = c_null_ptr  ! void *
     type(c_ptr) :: b_zero = c_null_ptr  ! void *
+    type(c_ptr) :: d_scale = c_null_ptr  ! void *
   end type attile_gemm_pointers
 
   ! struct attile_attention_pointers
@@ -222,6 +223,7 @@ module attile_types
     type(c_ptr) :: k_scale = c_null_ptr  ! void *
     type(c_ptr) :: v_scale = c_null_ptr  ! void *
     type(c_ptr) :: q_scale = c_null_ptr  ! void *
+    type(c_ptr) :: o_scale = c_null_ptr  ! void *
   end type attile_attention_pointers
 
   ! struct attile_reduce_args

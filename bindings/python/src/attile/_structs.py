@@ -81,7 +81,7 @@ class Support(_Sized):
 
 class GemmArgs(_Sized):
     _fields_ = _LAUNCH + [("a", Tensor), ("b", Tensor), ("c", Tensor), ("d", Tensor), ("alpha", c_double), ("beta", c_double), ("bias", Tensor),
-                          ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor), ("b_zero", Tensor)]
+                          ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor), ("b_zero", Tensor), ("d_scale", Tensor)]
 
 
 class GemmGroupedArgs(_Sized):
@@ -96,18 +96,18 @@ class AttentionArgs(_Sized):
         + [("scale", c_double), ("softcap", c_double), ("mask", c_int32), ("reserved", c_int32), ("window_left", c_int64), ("window_right", c_int64)]
         + [(name, Tensor) for name in ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k")]
         + [("max_len_q", c_int64), ("max_len_k", c_int64), ("block_table", Tensor), ("key_starts", Tensor), ("causal_offset", Tensor),
-           ("block_mask", Tensor), ("tree_mask", Tensor), ("k_scale", Tensor), ("v_scale", Tensor), ("q_scale", Tensor)]
+           ("block_mask", Tensor), ("tree_mask", Tensor), ("k_scale", Tensor), ("v_scale", Tensor), ("q_scale", Tensor), ("o_scale", Tensor)]
     )
 
 
 class GemmPointers(_Sized):
-    _fields_ = _LAUNCH + [(name, c_void_p) for name in ("a", "b", "c", "d", "bias", "a_scale", "b_scale", "b_zero")]
+    _fields_ = _LAUNCH + [(name, c_void_p) for name in ("a", "b", "c", "d", "bias", "a_scale", "b_scale", "b_zero", "d_scale")]
 
 
 class AttentionPointers(_Sized):
     _fields_ = _LAUNCH + [(name, c_void_p) for name in ("q", "k", "v", "o", "lse", "bias", "allowed", "alibi_slopes", "sinks", "key_lengths",
                                                         "cu_len_q", "cu_len_k", "block_table", "key_starts", "causal_offset",
-                                                        "block_mask", "tree_mask", "k_scale", "v_scale", "q_scale")]
+                                                        "block_mask", "tree_mask", "k_scale", "v_scale", "q_scale", "o_scale")]
 
 
 class AttentionBackwardArgs(_Sized):

@@ -259,6 +259,7 @@ pub struct attile_gemm_args {
     pub a_scale: attile_tensor,
     pub b_scale: attile_tensor,
     pub b_zero: attile_tensor,
+    pub d_scale: attile_tensor,
 }
 extern "C" {
     pub fn attile_gemm_init(args: *mut attile_gemm_args, size: u64);
@@ -341,6 +342,7 @@ pub struct attile_attention_args {
     pub k_scale: attile_tensor,
     pub v_scale: attile_tensor,
     pub q_scale: attile_tensor,
+    pub o_scale: attile_tensor,
 }
 extern "C" {
     pub fn attile_attention_init(args: *mut attile_attention_args, size: u64);
@@ -460,6 +462,7 @@ pub struct attile_gemm_pointers {
     pub a_scale: *mut ::core::ffi::c_void,
     pub b_scale: *mut ::core::ffi::c_void,
     pub b_zero: *mut ::core::ffi::c_void,
+    pub d_scale: *mut ::core::ffi::c_void,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -490,6 +493,7 @@ pub struct attile_attention_pointers {
     pub k_scale: *mut ::core::ffi::c_void,
     pub v_scale: *mut ::core::ffi::c_void,
     pub q_scale: *mut ::core::ffi::c_void,
+    pub o_scale: *mut ::core::ffi::c_void,
 }
 extern "C" {
     pub fn attile_gemm_pointers_init(pointers: *mut attile_gemm_pointers, size: u64);
