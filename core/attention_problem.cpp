@@ -78,7 +78,7 @@ int32_t check_layout(const Call &call, const attile_attention_args &args) {
     return ATTILE_OK;
 }
 
-// The scales of q, k or v by themselves.
+// The scales of q, k, v or o by themselves.
 int32_t check_number_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &numbers, DtypeSet scaled,
                            AttentionPass pass, View *view) {
     if (is_absent(tensor)) return ATTILE_OK;
@@ -107,7 +107,7 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     ATTILE_TRY(check_tensor(call, "v", args.v, {cached, 4, 4}, &views->v));
     ATTILE_TRY(check_last_axis(call, views->k));
     ATTILE_TRY(check_last_axis(call, views->v));
-    ATTILE_TRY(check_tensor(call, "o", args.o, {wide, 4, 4, writes}, &views->o));
+    ATTILE_TRY(check_tensor(call, "o", args.o, {of_several_types ? wide | kNarrow : wide, 4, 4, writes}, &views->o));
     if (writes) {
         ATTILE_TRY(check_optional(call, "lse", args.lse, {statistic, 3, 3, true}, &views->lse));
     } else {
@@ -127,7 +127,8 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     ATTILE_TRY(check_optional(call, "tree_mask", args.tree_mask, {kU8 | kBool, 1, 4}, &views->tree_mask));
     ATTILE_TRY(check_number_scale(call, "q_scale", args.q_scale, views->q, kNarrow, pass, &views->q_scale));
     ATTILE_TRY(check_number_scale(call, "k_scale", args.k_scale, views->k, kNarrow | kFourBits, pass, &views->k_scale));
-    return check_number_scale(call, "v_scale", args.v_scale, views->v, kNarrow | kFourBits, pass, &views->v_scale);
+    ATTILE_TRY(check_number_scale(call, "v_scale", args.v_scale, views->v, kNarrow | kFourBits, pass, &views->v_scale));
+    return check_number_scale(call, "o_scale", args.o_scale, views->o, kNarrow, pass, &views->o_scale);
 }
 
 // Batch and lengths from the shapes that define them.
@@ -192,7 +193,7 @@ int32_t check_main_shapes(const Call &call, const AttentionViews &views, const L
     return check_extent(call, lse, 2, "len_q", q.shape(2), "q.shape[2] (len_q)");
 }
 
-// The scales of q, k or v beside it.
+// The scales of q, k, v or o beside it.
 int32_t check_scale_shape(const Call &call, const View &scale, const View &numbers, int64_t *group) {
     if (!scale.present()) return ATTILE_OK;
     const int32_t last = scale.rank() - 1;
@@ -291,6 +292,10 @@ int32_t check_exact(const Call &call, const attile_attention_problem &problem) {
         return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: EXACT_PRODUCTS is set and %s has the type %s; expected f64 or f32", call.operation,
                     operand.name, DtypeText(operand.dtype).text);
     }
+    if ((dtype_bit(problem.o.dtype) & kNarrow) != 0) {
+        return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: EXACT_PRODUCTS is set and o has the type %s; expected %s", call.operation,
+                    DtypeText(problem.o.dtype).text, DtypeText(problem.q.dtype).text);
+    }
     if (problem.softcap == 0) return ATTILE_OK;
     return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: EXACT_PRODUCTS is set and softcap is %g; expected 0, since tanh has no exact steps",
                 call.operation, problem.softcap);
@@ -310,6 +315,7 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
     ATTILE_TRY(check_scale_shape(call, views->q_scale, views->q, &problem->q_group));
     ATTILE_TRY(check_scale_shape(call, views->k_scale, views->k, &problem->k_group));
     ATTILE_TRY(check_scale_shape(call, views->v_scale, views->v, &problem->v_group));
+    ATTILE_TRY(check_scale_shape(call, views->o_scale, views->o, &problem->o_group));
 
     problem->compute = args.q.dtype == ATTILE_F64 || is_exact(args.flags) ? ATTILE_F64 : ATTILE_F32;
     problem->batch = lengths.batch;
@@ -327,6 +333,7 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
     problem->q_scale = make_aligned_operand(views->q_scale);
     problem->k_scale = make_aligned_operand(views->k_scale);
     problem->v_scale = make_aligned_operand(views->v_scale);
+    problem->o_scale = make_aligned_operand(views->o_scale);
     // Without a dimension every score is 0 whatever the scale.
     const double dimension = static_cast<double>(std::max<int64_t>(problem->head_dim, 1));
     problem->scale = args.scale != 0.0 ? args.scale : 1.0 / std::sqrt(dimension);

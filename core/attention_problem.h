@@ -18,7 +18,7 @@ inline constexpr uint32_t kForwardFlags = kAttentionFlags | ATTILE_FLAG_FAST_ACC
 // Every tensor of a forward call.
 struct AttentionViews {
     View q, k, v, o, lse, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset,
-        block_mask, tree_mask, k_scale, v_scale, q_scale;
+        block_mask, tree_mask, k_scale, v_scale, q_scale, o_scale;
 };
 
 // Whether o and lse are written, or read as backward does.
@@ -54,12 +54,12 @@ int32_t check_version(const Call &call, const Context *context, const Interface 
                               : dlse.dtype != 0                  ? "dlse"
                               : rows_alone_packed                ? "cu_len_q without cu_len_k"
                                                                  : nullptr;
-    const bool of_several_types = (dtype_bit(problem.q.dtype) & kNarrow) != 0 || problem.k.dtype != problem.q.dtype ||
-                                  problem.v.dtype != problem.q.dtype ||
+    const bool of_several_types = ((dtype_bit(problem.q.dtype) | dtype_bit(problem.o.dtype)) & kNarrow) != 0 ||
+                                  problem.k.dtype != problem.q.dtype || problem.v.dtype != problem.q.dtype ||
                                   (problem.bias.dtype != 0 && problem.bias.dtype != problem.q.dtype && problem.bias.dtype != ATTILE_F32);
     if (of_several_types && interface != nullptr && interface->version < 2) {
         return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE,
-                    "%s: the backend '%s' is too old to know q of 8 bits, or k, v or bias of other types than q", call.operation,
+                    "%s: the backend '%s' is too old to know q or o of 8 bits, or k, v or bias of other types than q", call.operation,
                     context->backend_name);
     }
     if (newer == nullptr || interface == nullptr || interface->version >= 2) return ATTILE_OK;
@@ -68,7 +68,7 @@ int32_t check_version(const Call &call, const Context *context, const Interface 
 }
 
 // What is only read by a forward call: all but o and lse.
-inline constexpr int32_t kAttentionInputs = 18;
+inline constexpr int32_t kAttentionInputs = 19;
 inline void list_attention_inputs(const AttentionViews &views, const View *inputs[kAttentionInputs]) {
     const View *list[kAttentionInputs] = {&views.q,
                                           &views.k,
@@ -87,7 +87,8 @@ inline void list_attention_inputs(const AttentionViews &views, const View *input
                                           &views.tree_mask,
                                           &views.k_scale,
                                           &views.v_scale,
-                                          &views.q_scale};
+                                          &views.q_scale,
+                                          &views.o_scale};
     for (int32_t i = 0; i < kAttentionInputs; ++i) inputs[i] = list[i];
 }
 

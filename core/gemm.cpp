@@ -17,7 +17,7 @@ constexpr uint32_t kGemmFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALL
                                 ATTILE_FLAG_ALLOW_NONDETERMINISTIC | ATTILE_FLAG_EXACT_PRODUCTS | ATTILE_FLAG_FAST_ACCUMULATION;
 
 struct GemmViews {
-    View a, b, c, d, bias, a_scale, b_scale, b_zero;
+    View a, b, c, d, bias, a_scale, b_scale, b_zero, d_scale;
 };
 
 // The type that alpha and beta have in the call: that of the sums.
@@ -30,6 +30,10 @@ int32_t check_exact(const Call &call, const attile_gemm_problem &problem) {
         return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: EXACT_PRODUCTS is set and %s has the type %s; expected f64 or f32", call.operation,
                     operand == &problem.a ? "a" : "b", DtypeText(operand->dtype).text);
     }
+    if ((dtype_bit(problem.d.dtype) & kNarrow) != 0) {
+        return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: EXACT_PRODUCTS is set and d has the type %s; expected %s", call.operation,
+                    DtypeText(problem.d.dtype).text, DtypeText(problem.a.dtype).text);
+    }
     if (problem.activation == ATTILE_ACTIVATION_NONE || problem.activation == ATTILE_ACTIVATION_RELU) return ATTILE_OK;
     return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE,
                 "%s: EXACT_PRODUCTS is set and activation is %d; expected none or relu, since exp and erf are not the same bits everywhere",
@@ -41,7 +45,8 @@ int32_t check_operands(const Call &call, const attile_gemm_args &args, const cha
     ATTILE_TRY(check_tensor(call, "a", args.a, {kFloats | kNarrow, 2, 4}, &views->a));
     const DtypeSet type = dtype_bit(args.a.dtype);
     ATTILE_TRY(check_tensor(call, "b", args.b, {types_of_b(type), 2, 4}, &views->b));
-    ATTILE_TRY(check_tensor(call, output_name, args.d, {types_of_d(type), 2, 4, true}, &views->d));
+    const DtypeSet narrow = type == kF64 ? kNoDtype : kNarrow;
+    ATTILE_TRY(check_tensor(call, output_name, args.d, {types_of_d(type) | narrow, 2, 4, true}, &views->d));
     const int32_t rank = args.d.rank;
     for (const View *view : {&views->a, &views->b}) {
         if (view->rank() > rank) {
@@ -53,7 +58,7 @@ int32_t check_operands(const Call &call, const attile_gemm_args &args, const cha
         if (is_absent(args.c)) {
             return fail(ATTILE_ERROR_INVALID_VALUE, "%s: beta is %g, but c is absent", call.operation, args.beta);
         }
-        ATTILE_TRY(check_tensor(call, "c", args.c, {dtype_bit(args.d.dtype), 2, rank}, &views->c));
+        ATTILE_TRY(check_tensor(call, "c", args.c, {type_of_c(args.d.dtype), 2, rank}, &views->c));
     }
     const bool has_bias = !is_absent(args.bias);
     if (has_bias != (args.bias_axis != ATTILE_BIAS_NONE)) {
@@ -61,10 +66,11 @@ int32_t check_operands(const Call &call, const attile_gemm_args &args, const cha
                     args.bias_axis);
     }
     if (args.d.dtype == ATTILE_I32) ATTILE_TRY(check_integer_sums(call, args));
-    ATTILE_TRY(check_scale(call, "a_scale", args.a_scale, views->a, rank, &views->a_scale));
-    ATTILE_TRY(check_scale(call, "b_scale", args.b_scale, views->b, rank, &views->b_scale));
+    ATTILE_TRY(check_scale(call, "a_scale", args.a_scale, views->a, {kNarrow | kFourBits, 2, rank}, &views->a_scale));
+    ATTILE_TRY(check_scale(call, "b_scale", args.b_scale, views->b, {kNarrow | kFourBits, 2, rank}, &views->b_scale));
     ATTILE_TRY(check_four_bits(call, args.b_zero, views->b, views->b_scale, &views->b_zero));
-    return check_optional(call, "bias", args.bias, {dtype_bit(args.d.dtype) | kF32, 1, rank - 1}, &views->bias);
+    ATTILE_TRY(check_scale(call, "d_scale", args.d_scale, views->d, {kNarrow, 1, rank}, &views->d_scale));
+    return check_optional(call, "bias", args.bias, {type_of_c(args.d.dtype) | kF32, 1, rank - 1}, &views->bias);
 }
 
 int32_t check_shapes(const Call &call, const GemmViews &views, const attile_gemm_args &args, GemmProblem *gemm) {
@@ -116,6 +122,10 @@ int32_t check_shapes(const Call &call, const GemmViews &views, const attile_gemm
     }
     ATTILE_TRY(check_blocks(call, views.a_scale, {"m", m, false}, {"k", k, true}, problem.batch, problem.a_group));
     ATTILE_TRY(check_blocks(call, views.b_scale, {"k", k, true}, {"n", n, false}, problem.batch, problem.b_group));
+    if (views.d_scale.present()) {
+        const int64_t target[4] = {problem.batch[0], problem.batch[1], m, n};
+        ATTILE_TRY(check_broadcast(call, views.d_scale, target, 4, "the axes of the output"));
+    }
     gemm->nothing_to_do = views.d.empty;
     problem.k = is_zero_in(factor_dtype(args), args.alpha) ? 0 : k;
     if (problem.k == 0) {  // Scales are not read, and not handed over.
@@ -125,12 +135,13 @@ int32_t check_shapes(const Call &call, const GemmViews &views, const attile_gemm
 }
 
 int32_t check_aliasing(const Call &call, const GemmViews &views, const attile_launch &launch) {
-    for (const View *input : {&views.a, &views.b, &views.bias, &views.a_scale, &views.b_scale, &views.b_zero}) {
+    for (const View *input : {&views.a, &views.b, &views.bias, &views.a_scale, &views.b_scale, &views.b_zero, &views.d_scale}) {
         ATTILE_TRY(refuse_overlap(call, views.d, *input));
     }
     ATTILE_TRY(refuse_partial_overlap(call, views.d, views.c));
-    const View *all[] = {&views.a, &views.b, &views.c, &views.d, &views.bias, &views.a_scale, &views.b_scale, &views.b_zero};
-    return check_workspace_apart(call, launch, all, 8);
+    const View *all[] = {&views.a,       &views.b,       &views.c,      &views.d,      &views.bias,
+                         &views.a_scale, &views.b_scale, &views.b_zero, &views.d_scale};
+    return check_workspace_apart(call, launch, all, 9);
 }
 
 int32_t prepare(const Call &call, const attile_gemm_args *args, GemmProblem *gemm) {
@@ -143,8 +154,10 @@ bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
     // Nothing behind the size is there to be read. Programs of the first release have no scales.
     if (args == nullptr || (args->struct_size != sizeof *args && args->struct_size != kFirstGemmSize)) return false;
     if (args->flags != 0 || args->next != nullptr) return false;
-    if (args->struct_size == sizeof *args && (!is_absent(args->a_scale) || !is_absent(args->b_scale) || !is_absent(args->b_zero)))
-        return false;
+    if (args->struct_size == sizeof *args) {
+        for (const attile_tensor *scale : {&args->a_scale, &args->b_scale, &args->b_zero, &args->d_scale})
+            if (!is_absent(*scale)) return false;
+    }
     if (args->workspace != nullptr || args->workspace_bytes != 0 || args->beta != 0.0 || !plain_factors(args->d.dtype, args->alpha, 0.0))
         return false;
     if (!is_absent(args->bias) || args->bias_axis != ATTILE_BIAS_NONE || args->activation != ATTILE_ACTIVATION_NONE) return false;
@@ -178,6 +191,7 @@ DtypeSet types_of_d(DtypeSet a) {
     if ((a & kNarrow) != 0) return kF32 | kF16 | kBf16 | (a == kI8 ? kI32 : kNoDtype);
     return a | ((a & (kF16 | kBf16)) != 0 ? kF32 : kNoDtype);
 }
+DtypeSet type_of_c(int32_t d) { return (dtype_bit(d) & kNarrow) != 0 ? kF32 : dtype_bit(d); }
 
 int32_t check_gemm_factors(const Call &call, int32_t dtype, double alpha, double beta) {
     const struct {
@@ -231,6 +245,7 @@ int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const cha
         problem.b_scale = make_aligned_operand(views.b_scale);
         problem.b_zero = make_aligned_operand(views.b_zero);
     }
+    problem.d_scale = make_aligned_operand(views.d_scale);
     problem.alpha = is_zero_in(factor_dtype(args), args.alpha) ? 0.0 : args.alpha;
     problem.beta = is_zero_in(factor_dtype(args), args.beta) ? 0.0 : args.beta;
     problem.activation = args.activation;
@@ -243,7 +258,8 @@ int32_t check_version(const Call &call, const Context *context, const attile_gem
         ATTILE_TRY(check_exact(call, problem));
         return check_exact_known(call, context, interface, problem.launch, 3);
     }
-    if (((dtype_bit(problem.a.dtype) | dtype_bit(problem.b.dtype)) & (kNarrow | kFourBits)) == 0) return ATTILE_OK;
+    const DtypeSet types = dtype_bit(problem.a.dtype) | dtype_bit(problem.b.dtype) | dtype_bit(problem.d.dtype);
+    if ((types & (kNarrow | kFourBits)) == 0) return ATTILE_OK;
     if (interface == nullptr || interface->version >= 2) return ATTILE_OK;
     return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: the backend '%s' is too old to know numbers of 8 bits", call.operation,
                 context->backend_name);

@@ -38,7 +38,7 @@ int32_t check_operands(const Call &call, const attile_gemm_grouped_args &args, V
     }
     ATTILE_TRY(check_tensor(call, "row_offsets", args.row_offsets, {kI32, 1, 1}, &views->row_offsets));
     ATTILE_TRY(check_optional(call, "bias", args.bias, {dtype_bit(args.d.dtype) | kF32, 1, 2}, &views->bias));
-    ATTILE_TRY(check_scale(call, "b_scale", args.b_scale, views->b, 3, &views->b_scale));
+    ATTILE_TRY(check_scale(call, "b_scale", args.b_scale, views->b, {kNarrow | kFourBits, 2, 3}, &views->b_scale));
     return check_four_bits(call, args.b_zero, views->b, views->b_scale, &views->b_zero);
 }
 

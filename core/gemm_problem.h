@@ -26,9 +26,10 @@ int32_t check_gemm_scalars(const Call &call, const attile_gemm_args &args);
 int32_t check_gemm_factors(const Call &call, int32_t dtype, double alpha, double beta);
 int32_t check_activation(const Call &call, int32_t activation);
 
-// What b may be beside an a, and d beside both.
+// What b may be beside an a, and d beside both if it is not of 8 bits; what c is beside a d.
 DtypeSet types_of_b(DtypeSet a);
 DtypeSet types_of_d(DtypeSet a);
+DtypeSet type_of_c(int32_t d);
 
 // A backend that knows an earlier version of the problem knows no exact products, or neither numbers of 8 bits nor their scales. What is
 // asked of exact products that nobody has is refused here, too.

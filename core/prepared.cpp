@@ -40,7 +40,8 @@ struct Gemm {
                                                              {"bias", &Args::bias, &Problem::bias, &Pointers::bias},
                                                              {"a_scale", &Args::a_scale, &Problem::a_scale, &Pointers::a_scale},
                                                              {"b_scale", &Args::b_scale, &Problem::b_scale, &Pointers::b_scale},
-                                                             {"b_zero", &Args::b_zero, &Problem::b_zero, &Pointers::b_zero}};
+                                                             {"b_zero", &Args::b_zero, &Problem::b_zero, &Pointers::b_zero},
+                                                             {"d_scale", &Args::d_scale, &Problem::d_scale, &Pointers::d_scale}};
     static const attile_gemm_interface *interface(const Context &context) { return context.interfaces.gemm; }
     static int32_t call(attile_context *context, const Args &args) { return attile_gemm(context, &args); }
     static int32_t read(const Call &call, const Args *args, Args *full, Problem *problem, bool *nothing_to_do) {
@@ -78,7 +79,8 @@ struct Attention {
         {"tree_mask", &Args::tree_mask, &Problem::tree_mask, &Pointers::tree_mask},
         {"k_scale", &Args::k_scale, &Problem::k_scale, &Pointers::k_scale},
         {"v_scale", &Args::v_scale, &Problem::v_scale, &Pointers::v_scale},
-        {"q_scale", &Args::q_scale, &Problem::q_scale, &Pointers::q_scale}};
+        {"q_scale", &Args::q_scale, &Problem::q_scale, &Pointers::q_scale},
+        {"o_scale", &Args::o_scale, &Problem::o_scale, &Pointers::o_scale}};
     static const attile_attention_interface *interface(const Context &context) { return context.interfaces.attention; }
     static int32_t call(attile_context *context, const Args &args) { return attile_attention(context, &args); }
     static int32_t read(const Call &call, const Args *args, Args *full, Problem *problem, bool *nothing_to_do) {

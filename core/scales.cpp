@@ -53,14 +53,14 @@ int32_t check_integer_sums(const Call &call, const attile_gemm_args &args) {
                 args.a.rank - 1, static_cast<long long>(k), static_cast<long long>(kMostExactDepth));
 }
 
-int32_t check_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &operand, int32_t rank, View *view) {
+int32_t check_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &operand, const TensorRule &scaled,
+                    View *view) {
     if (is_absent(tensor)) return ATTILE_OK;
-    constexpr DtypeSet kScaled = kNarrow | kFourBits;
-    if ((dtype_bit(operand.dtype()) & kScaled) == 0) {
+    if ((dtype_bit(operand.dtype()) & scaled.dtypes) == 0) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is given, but %s.dtype is %s; expected %s", call.operation, name, operand.name.text,
-                    DtypeText(operand.dtype()).text, DtypeSetText(kScaled).text);
+                    DtypeText(operand.dtype()).text, DtypeSetText(scaled.dtypes).text);
     }
-    return check_tensor(call, name, tensor, {kF32, 2, rank}, view);
+    return check_tensor(call, name, tensor, {kF32, scaled.rank_min, scaled.rank_max}, view);
 }
 
 int32_t check_last_axis(const Call &call, const View &numbers) {

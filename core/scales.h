@@ -22,8 +22,9 @@ inline constexpr int64_t kMostExactDepth = 131071;
 // An output of i32 is the exact sums: nothing else can be asked of it. The operands' types have been checked.
 int32_t check_integer_sums(const Call &call, const attile_gemm_args &args);
 
-// The scales of `operand` by themselves; absent ones pass.
-int32_t check_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &operand, int32_t rank, View *view);
+// The scales of `operand` by themselves; absent ones pass. Types and ranks: those of an operand that may have scales, and of scales.
+int32_t check_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &operand, const TensorRule &scaled,
+                    View *view);
 
 // Two neighbours along the last axis share a byte, if the numbers are of 4 bits.
 int32_t check_last_axis(const Call &call, const View &numbers);

@@ -27,6 +27,7 @@ set(ATTILE_GPU_GEMM_SOURCES
   gemm/exact/plan.cpp
   gemm/narrow/few_rows.cpp
   gemm/narrow/plan.cpp
+  gemm/narrow/result.cpp
   gemm/groups.cpp
   gemm/plan.cpp
   gemm/run.cpp
@@ -57,6 +58,7 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention_backward/simt/composed_plan.cpp
   attention/plan.cpp
   attention/problem.cpp
+  attention/result.cpp
   attention/run.cpp
   attention/simt/dense_rows.cpp
   attention/simt/head_cut.cpp
@@ -73,6 +75,7 @@ set(ATTILE_GPU_KERNEL_SOURCES
   rows/merge_backward.cu
   rows/reduce.cu
   rows/softmax.cu
+  quantize/attention_result.cu
   quantize/quantize.cu
   quantize/repack.cu
   ${ATTILE_GPU_GEMM_SOURCES}

@@ -7,6 +7,7 @@
 #include "reference_backend.h"
 #include "reference_element.h"
 #include "reference_exact.h"
+#include "reference_quantised.h"
 #include "reference_row.h"
 #include "reference_score.h"
 
@@ -39,7 +40,10 @@ void attend_row(const attile_attention_problem *p, const Entry &entry, std::int6
         locate_key(p, entry, j, &axis0, &axis2);
         add_multiple(out, weight[j], scaled_row_of(p->v, p->v_scale, p->v_group, axis0, g, axis2), p->head_dim_v);
     }
-    for (std::int64_t d = 0; d < p->head_dim_v; ++d) store(p->o, max == kHidden ? 0 : out[d] / sum, entry.b, h, row, d);
+    for (std::int64_t d = 0; d < p->head_dim_v; ++d) {
+        const std::int64_t scale_at = offset_of(p->o_scale, entry.b, h, row, present(p->o_scale) ? d / p->o_group : 0);
+        store_result(p->o, max == kHidden ? 0 : out[d] / sum, p->o_scale, scale_at, entry.b, h, row, d);
+    }
     if (present(p->lse)) store(p->lse, max == kHidden ? kHidden : max + std::log(sum), entry.b, h, row);
 }
 

@@ -7,6 +7,7 @@
 #include "reference_backend.h"
 #include "reference_element.h"
 #include "reference_exact.h"
+#include "reference_quantised.h"
 #include "reference_sum.h"
 
 namespace attile::reference {
@@ -83,7 +84,7 @@ void multiply(const attile_gemm_problem *p, const attile_operand *row_offsets) {
                     if (p->k > 0) sum.add_product(p->alpha, product_of(p, x, y, m, n));
                     if (p->beta != 0) sum.add_product(p->beta, load(p->c, x, y, m, n));
                     if (present(p->bias)) sum.add(load(p->bias, x, y, m, n));
-                    store(p->d, activate(p->activation, sum.value()), x, y, m, n);
+                    store_result(p->d, activate(p->activation, sum.value()), p->d_scale, offset_of(p->d_scale, x, y, m, n), x, y, m, n);
                 }
         }
     }
@@ -127,7 +128,7 @@ double distinct(const attile_operand &x, double e0, double e1, double e2, double
 std::int32_t query(void *, const attile_gemm_problem *p, attile_support *support) {
     const double x = static_cast<double>(p->batch[0]), y = static_cast<double>(p->batch[1]);
     const double m = static_cast<double>(p->m), n = static_cast<double>(p->n), k = static_cast<double>(p->k);
-    double bytes = distinct(p->d, x, y, m, n) + distinct(p->bias, x, y, m, n);
+    double bytes = distinct(p->d, x, y, m, n) + distinct(p->d_scale, x, y, m, n) + distinct(p->bias, x, y, m, n);
     if (p->k > 0) bytes += distinct(p->a, x, y, m, k) + distinct(p->b, x, y, k, n);
     if (p->beta != 0) bytes += distinct(p->c, x, y, m, n);
     const auto blocks = [](double extent, std::int64_t group) { return group > 0 ? extent / static_cast<double>(group) : 0; };

@@ -6,6 +6,7 @@
 
 #include "reference_backend.h"
 #include "reference_element.h"
+#include "reference_quantised.h"
 
 namespace attile::reference {
 namespace {
@@ -13,20 +14,6 @@ namespace {
 constexpr std::int64_t kMostRotated = 512;
 
 using Index = std::int64_t[4];
-
-// Of u4 from 0 up.
-float largest_number(std::int32_t dtype) {
-    switch (dtype) {
-        case ATTILE_I8:
-            return 127;
-        case ATTILE_I4:
-            return 7;
-        case ATTILE_U4:
-            return 15;
-        default:
-            return dtype == ATTILE_F8_E4M3 ? 448.0f : 57344.0f;
-    }
-}
 
 bool is_float(std::int32_t dtype) { return dtype == ATTILE_F32 || dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
 
@@ -107,33 +94,9 @@ void for_runs(const attile_quantize_problem *p, Load &&load_one, Visit &&visit) 
                 }
 }
 
-// Of two ways in the middle the even one, whatever the rounding mode.
-int round_to_integer(double x) {
-    const double low = std::floor(x), rest = x - low;
-    const int below = static_cast<int>(low);
-    return rest > 0.5 || (rest == 0.5 && below % 2 != 0) ? below + 1 : below;
-}
-
 void store_number(const attile_operand &q, float x, float scale, float zero, const Index &at, std::int64_t run) {
-    const std::int64_t to = offset_of(q, at[0], at[1], at[2], at[3] + run);
     if (is_float(q.dtype)) return store(q, static_cast<double>(x), at[0], at[1], at[2], at[3] + run);
-    const float most = largest_number(q.dtype), least = q.dtype == ATTILE_U4 ? 0 : -most;
-    const float ratio = q.dtype == ATTILE_U4 ? x / scale + zero : x / scale;
-    const double number = scale == 0 ? 0.0 : static_cast<double>(ratio > most ? most : ratio < least ? least : ratio);
-    const bool nan = std::isnan(number);
-    switch (q.dtype) {
-        case ATTILE_I8:
-        case ATTILE_I4:
-        case ATTILE_U4:
-            store_integer(q, nan ? 0 : round_to_integer(number), to);
-            break;
-        case ATTILE_F8_E4M3:
-            static_cast<std::uint8_t *>(q.data)[to] = nan ? std::uint8_t{0x7f} : encode_8<3>(number);
-            break;
-        default:
-            static_cast<std::uint8_t *>(q.data)[to] = nan ? std::uint8_t{0x7e} : encode_8<2>(number);
-            break;
-    }
+    store_quantised(q, x, scale, zero, offset_of(q, at[0], at[1], at[2], at[3] + run));
 }
 
 // The largest magnitude of a block becomes its scale, of u4 the ends of its range the scale and the zero point. Until then they are kept in

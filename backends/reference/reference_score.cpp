@@ -136,7 +136,7 @@ double attention_bytes(const attile_attention_problem *p) {
     };
     return rows * (d * bytes_of(p->q) + dv * bytes_of(p->o) + bytes_of(p->lse)) + keys * (d * bytes_of(p->k) + dv * bytes_of(p->v)) +
            scales(p->q_scale, p->heads_q, p->total_q, d, p->q_group) + scales(p->k_scale, p->heads_kv, p->total_k, d, p->k_group) +
-           scales(p->v_scale, p->heads_kv, p->total_k, dv, p->v_group);
+           scales(p->v_scale, p->heads_kv, p->total_k, dv, p->v_group) + scales(p->o_scale, p->heads_q, p->total_q, dv, p->o_group);
 }
 
 }  // namespace attile::reference

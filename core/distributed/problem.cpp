@@ -71,7 +71,9 @@ int32_t check_features(const DistributedAttention &p) {
     if (!is_absent(local.k_scale)) return fail_feature(p, "k_scale");
     if (!is_absent(local.v_scale)) return fail_feature(p, "v_scale");
     if (!is_absent(local.q_scale)) return fail_feature(p, "q_scale");
+    if (!is_absent(local.o_scale)) return fail_feature(p, "o_scale");
     if ((dtype_bit(local.q.dtype) & kNarrow) != 0) return fail_feature(p, "q.dtype of 8 bits");
+    if ((dtype_bit(local.o.dtype) & kNarrow) != 0) return fail_feature(p, "o.dtype of 8 bits");
     if (local.k.dtype != local.q.dtype) return fail_feature(p, "k.dtype other than q's");
     if (local.v.dtype != local.q.dtype) return fail_feature(p, "v.dtype other than q's");
     if (!is_absent(local.bias) && local.bias.dtype != local.q.dtype && local.bias.dtype != ATTILE_F32) {

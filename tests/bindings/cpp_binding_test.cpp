@@ -126,6 +126,33 @@ TEST(Call, TakesQueriesOfEightBits) {
     EXPECT_NEAR(o[1], (4.0 + 2 * 8) / 3, 1e-5);
 }
 
+TEST(Call, GivesResultsOfEightBits) {
+    const attile::Context context("reference");
+    const std::vector<float> a = {3, 500}, b = {1}, by_rows = {-2, 2}, half = {0.5F};
+    std::vector<std::int8_t> d(2, -128);
+    attile::GemmArgs product;
+    product.a = attile::view(a, {2, 1});
+    product.b = attile::view(b, {1, 1});
+    product.d = attile::view(d, {2, 1});
+    product.d_scale = attile::view(by_rows, {2, 1});
+    context.gemm(product);
+    EXPECT_EQ(d[0], -2);  // Of -1.5 the even neighbour.
+    EXPECT_EQ(d[1], 127);
+    attile::GemmPointers at;
+    std::vector<float> others = {1, 250};
+    at.d_scale = others.data();
+    context.prepare(product).run(at);
+    EXPECT_EQ(d[0], 3);
+    EXPECT_EQ(d[1], 2);
+    attile::AttentionArgs args;
+    args.q = args.k = attile::view(b, {1, 1, 1, 1});
+    args.v = attile::view(b, {1, 1, 1, 1});
+    args.o = attile::view(d, {1, 1, 1, 1});
+    args.o_scale = attile::view(half, {1});
+    context.attention(args);
+    EXPECT_EQ(d[0], 2);
+}
+
 TEST(Call, GivesGradientsOfAMerge) {
     const attile::Context context("reference");
     const std::vector<float> parts = {1, 2, 3, 5}, lse_parts = {0, 0}, dout = {1, 1};

@@ -36,6 +36,28 @@ class Quantised(unittest.TestCase):
             with self.assertRaisesRegex(attile.AttileError, "b_scale.shape"):
                 context.gemm(x, q.T, b_scale=random(3, 48))
 
+    def test_results_of_eight_bits(self):
+        a, b = (RNG.integers(-8, 9, shape).astype(np.float32) for shape in ((3, 16), (16, 5)))
+        scale, bias = np.float32([[1.5], [-2], [0]]), np.arange(5, dtype=np.float32)
+        numbers = lambda x, by: np.where(by == 0, 0, np.clip(np.rint(x / np.where(by == 0, 1, by)), -127, 127)).astype(np.int8)
+        with attile.Context("cpu,reference") as context:
+            out = np.empty((3, 5), np.int8)
+            self.assertIs(context.gemm(a, b, out=out, bias=bias, activation="relu", d_scale=scale), out)
+            np.testing.assert_array_equal(out, numbers(np.maximum(a @ b + bias, 0), scale))
+            with context.prepare_gemm(a, b, out=out, d_scale=scale) as prepared:
+                np.testing.assert_array_equal(prepared.run(d_scale=2 * scale), numbers(a @ b, 2 * scale))
+            with self.assertRaisesRegex(attile.AttileArgumentError, "d_scale is given, but d.dtype is f32"):
+                context.gemm(a, b, d_scale=scale)
+            q, k, v = random(1, 4, 3, 8), np.ones((1, 2, 4, 8), np.float32), RNG.integers(-9, 10, (1, 2, 4, 6)).astype(np.float32)
+            mean, scale = np.repeat(v.mean(axis=2, keepdims=True), 2, axis=1), np.float32([0.25, 0.5, 1]).reshape(3, 1)
+            out = np.empty((1, 4, 3, 6), np.int8)
+            self.assertIs(context.attention(q, k, v, out=out, o_scale=scale), out)
+            np.testing.assert_array_equal(out, numbers(np.broadcast_to(mean, out.shape), scale))
+            with context.prepare_attention(q, k, v, out=out, o_scale=scale) as prepared:
+                np.testing.assert_array_equal(prepared.run(o_scale=2 * scale), numbers(np.broadcast_to(mean, out.shape), 2 * scale))
+            with self.assertRaisesRegex(attile.AttileArgumentError, r"o_scale.shape\[0\] is 2"):
+                context.attention(q, k, v, out=out, o_scale=random(2, 1))
+
     def test_keys_and_values_of_eight_bits(self):
         q, k, v = random(2, 4, 3, 64), RNG.integers(-128, 128, (2, 2, 9, 64)).astype(np.int8), RNG.integers(-128, 128, (2, 2, 9, 5)).astype(np.int8)
         k_scale, v_scale = random(2, 2, 9, 2) / 128, random(2, 1, 5)
@@ -69,7 +91,7 @@ class Quantised(unittest.TestCase):
             self.assertIs(context.attention(q, k, v, **scales, mask="causal_bottom_right", out=narrow), narrow)
             self.close(narrow, expected[0], 0.2)
             self.assertNotEqual(context.attention(q, k, v, **scales, flags=attile.FLAG_FAST_ACCUMULATION, query=True).level, "none")
-            for sentence, options in ((r"q_scale.shape\[0\] is 3", {"q_scale": random(3, 3, 1)}), ("q_scale.dtype", {"q_scale": np.ones(1)}), ("o.dtype", {"out": np.empty(out.shape, np.int8)})):
+            for sentence, options in ((r"q_scale.shape\[0\] is 3", {"q_scale": random(3, 3, 1)}), ("q_scale.dtype", {"q_scale": np.ones(1)}), ("o.dtype", {"out": np.empty(out.shape)})):
                 with self.assertRaisesRegex(attile.AttileError, sentence):
                     context.attention(q, k, v, **options)
         with self.assertRaisesRegex(attile.AttileError, "q_scale is given, but q.dtype is"):

@@ -111,15 +111,16 @@ def call_typed(context, operation, pointer):
         if a.bias_axis == 0 and a.bias.dtype:  # columns is Python's default
             raise Inexpressible
         context.gemm(array(a.a), array(a.b), array(a.c), out=output(a.d), alpha=a.alpha, beta=a.beta, bias=array(a.bias), bias_axis=name("bias_axis", a.bias_axis),
-                     activation=name("activation", a.activation), a_scale=array(a.a_scale), b_scale=array(a.b_scale), b_zero=array(a.b_zero), **options)
+                     activation=name("activation", a.activation), a_scale=array(a.a_scale), b_scale=array(a.b_scale), b_zero=array(a.b_zero),
+                     d_scale=array(a.d_scale), **options)
     elif operation == "attention":
         context.attention(array(a.q), array(a.k), array(a.v), out=output(a.o), lse=array(a.lse), block_table=array(a.block_table), k_scale=array(a.k_scale), v_scale=array(a.v_scale),
-                          q_scale=array(a.q_scale), **forward_options(a), **options)
+                          q_scale=array(a.q_scale), o_scale=array(a.o_scale), **forward_options(a), **options)
     elif operation == "attention_backward":
         if not a.forward:
             raise Inexpressible
         f = a.forward.contents
-        if head(f, s.AttentionArgs) != {"flags": 0, "workspace": None} or f.block_table.dtype or f.q_scale.dtype or f.k_scale.dtype or f.v_scale.dtype:
+        if head(f, s.AttentionArgs) != {"flags": 0, "workspace": None} or f.block_table.dtype or f.q_scale.dtype or f.k_scale.dtype or f.v_scale.dtype or f.o_scale.dtype:
             raise Inexpressible
         gradients = {field: (output if field in ("dq", "dk", "dv") else array)(getattr(a, field)) for field in ("dq", "dk", "dv", "dbias", "dsinks", "dlse")}
         context.attention_backward(array(a.dout), array(f.q), array(f.k), array(f.v), array(f.o), array(f.lse), **gradients, **forward_options(f), **options)

@@ -62,7 +62,7 @@ def gemm_cases():
 class Operators(unittest.TestCase):
     def test_signatures_are_those_of_the_package(self):
         of_neither = {"out", "stream", "workspace", "query"}
-        for name, missing, more in (("gemm", of_neither | {"a_scale", "b_scale", "b_zero"}, set()), ("attention", of_neither, {"out_dtype"})):  # Products of 8 bits are for attile.gemm.
+        for name, missing, more in (("gemm", of_neither | {"a_scale", "b_scale", "b_zero", "d_scale"}, set()), ("attention", of_neither, {"out_dtype"})):  # Products of 8 bits are for attile.gemm.
             of_package, here = (inspect.signature(getattr(owner, name)).parameters for owner in (attile, attile.torch))
             self.assertEqual(set(of_package) - set(here), missing)
             self.assertEqual(set(here) - set(of_package), more)

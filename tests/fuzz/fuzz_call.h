@@ -60,6 +60,10 @@ class Call {
 
     int64_t extent();
     double scalar();
+    int32_t narrow_type() {  // Of 8 bits.
+        constexpr int32_t types[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
+        return types[input.below(3)];
+    }
     int32_t choice(int32_t count) { return input.rarely(32) ? input.raw<int32_t>() : static_cast<int32_t>(input.below(count)); }
     int32_t wide() const { return type_ == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32; }
     // Any number: small, a power of two or one beside it, or any bits.

@@ -109,7 +109,7 @@ double make_attention(Call *call, attile_attention_args *args) {
 std::vector<const attile_tensor *> attention_inputs(const attile_attention_args &args) {
     return {&args.q,           &args.k,        &args.v,        &args.bias,        &args.allowed,    &args.alibi_slopes,  &args.sinks,
             &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts, &args.causal_offset, &args.block_mask,
-            &args.tree_mask,   &args.k_scale,  &args.v_scale,  &args.q_scale};
+            &args.tree_mask,   &args.k_scale,  &args.v_scale,  &args.q_scale,     &args.o_scale};
 }
 
 // The call in two steps, which must come to the same. Handles that are none are refused before and after.
@@ -161,8 +161,7 @@ int32_t attention_in_two_steps(attile_context *context, const attile_attention_a
 
 // Makes numbers of 8 bits of some operands, which take no more memory, and gives them scales.
 void quantise(Call *call, attile_gemm_args *args, int64_t m, int64_t n, int64_t k) {
-    constexpr int32_t narrow[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
-    args->b.dtype = narrow[call->input.below(3)];
+    args->b.dtype = call->narrow_type();
     if (call->input.rarely(2)) {
         args->a.dtype = call->input.rarely(8) ? ATTILE_I8 : args->b.dtype;
         if (args->d.dtype == ATTILE_F32 && call->input.rarely(3)) args->d.dtype = ATTILE_I32;
@@ -212,15 +211,23 @@ void fuzz_gemm(Call *call) {
     if (args.bias_axis != ATTILE_BIAS_NONE) args.bias = call->tensor({args.bias_axis == ATTILE_BIAS_ROWS ? m : n});
     args.activation = call->choice(5);
     if (call->input.rarely(4)) quantise(call, &args, m, n, k);
+    if (call->input.rarely(8)) {
+        args.d.dtype = call->narrow_type();  // In the same place.
+        args.d_scale = call->maybe({call->input.rarely(2) ? m : 1, call->input.rarely(2) ? n : 1}, ATTILE_F32);
+    }
     const double depth = static_cast<double>(std::max<int64_t>(args.a.shape[std::clamp(args.a.rank, 1, 4) - 1], 1));
     const auto run = call->input.rarely(3) ? gemm_in_two_steps : attile_gemm;
-    call->check(args, attile_gemm_query, run, {&args.a, &args.b, &args.c, &args.bias, &args.a_scale, &args.b_scale}, {&args.d},
-                product({x, y, m, n}) * depth);
+    call->check(args, attile_gemm_query, run, {&args.a, &args.b, &args.c, &args.bias, &args.a_scale, &args.b_scale, &args.d_scale},
+                {&args.d}, product({x, y, m, n}) * depth);
 }
 
 void fuzz_attention(Call *call) {
     attile_attention_args args;
     const double work = make_attention(call, &args);
+    if (call->input.rarely(8)) {
+        args.o.dtype = call->narrow_type();
+        args.o_scale = call->maybe({args.o.shape[1], call->input.rarely(2) ? args.o.shape[2] : 1, 1}, ATTILE_F32);
+    }
     const auto run = call->input.rarely(3) ? attention_in_two_steps : attile_attention;
     call->check(args, attile_attention_query, run, attention_inputs(args), {&args.o, &args.lse}, work);
 }
@@ -338,9 +345,8 @@ void fuzz_quantize(Call *call) {
     attile_quantize_args args;
     attile_quantize_init(&args, sizeof args);
     call->head(&args);
-    constexpr int32_t narrow[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
     args.x = call->tensor({x, l, r});
-    args.q = call->tensor({x, l, r}, narrow[call->input.below(3)]);
+    args.q = call->tensor({x, l, r}, call->narrow_type());
     args.scale = call->maybe({call->input.rarely(2) ? 1 : x, scales(l), scales(r)}, ATTILE_F32);
     args.scale_mode = call->choice(2);
     args.hadamard = call->input.rarely(4) ? 1 << call->input.below(10) : call->choice(1);
@@ -365,9 +371,8 @@ void fuzz_gemm_grouped(Call *call) {
     attile_gemm_grouped_init(&args, sizeof args);
     call->head(&args);
     const int64_t groups = call->extent(), m = call->extent(), n = call->extent(), k = call->extent();
-    constexpr int32_t narrow[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
     args.a = call->tensor({m, k});
-    args.b = call->tensor({call->input.rarely() ? 1 : groups, k, n}, call->input.rarely(4) ? narrow[call->input.below(3)] : 0);
+    args.b = call->tensor({call->input.rarely() ? 1 : groups, k, n}, call->input.rarely(4) ? call->narrow_type() : 0);
     if (call->input.rarely(4)) args.b_scale = call->maybe({groups, 1, n}, ATTILE_F32);
     args.c = call->maybe({m, n});
     args.d = call->tensor({m, n});

@@ -216,39 +216,6 @@ void append_attention(Table *table) {
         a.tree_mask = c.make(ATTILE_BOOL, {3, 6}, 1.0);
     });
     add("k_of_another_dtype", ATTILE_ERROR_INVALID_DTYPE, "k.dtype", [](auto &a, A &c) { a.k = c.make(ATTILE_F64, {2, 2, 5, 4}); });
-    add("scales_of_floats", ATTILE_ERROR_INVALID_VALUE, "k_scale", [](auto &a, A &c) { a.k_scale = c.make(ATTILE_F32, {1}); });
-    add("scales_that_do_not_divide_v", ATTILE_ERROR_SHAPE_MISMATCH, "v_scale.shape[0]", [](auto &a, A &c) {
-        a.v = c.make(ATTILE_I8, {2, 2, 5, 3}, 1.0);
-        a.v_scale = c.make(ATTILE_F32, {2});
-    });
-    add("scales_of_more_keys", ATTILE_ERROR_SHAPE_MISMATCH, "k_scale.shape[1]", [](auto &a, A &c) {
-        a.k = c.make(ATTILE_I8, {2, 2, 5, 4}, 1.0);
-        a.k_scale = c.make(ATTILE_F32, {2, 6, 1});
-    });
-    add("q_scales_of_floats", ATTILE_ERROR_INVALID_VALUE, "q_scale", [](auto &a, A &c) { a.q_scale = c.make(ATTILE_F32, {1}); });
-    add("q_scales_of_key_heads", ATTILE_ERROR_SHAPE_MISMATCH, "q_scale.shape[0]", [](auto &a, A &c) {
-        a.q = c.make(ATTILE_I8, {2, 4, 3, 4}, 1.0);
-        a.q_scale = c.make(ATTILE_F32, {2, 1, 1});
-    });
-    add("q_scales_that_do_not_divide_q", ATTILE_ERROR_SHAPE_MISMATCH, "q_scale.shape[3]", [](auto &a, A &c) {
-        a.q = c.make(ATTILE_I8, {2, 4, 3, 4}, 1.0);
-        a.q_scale = c.make(ATTILE_F32, {2, 4, 3, 2});
-    });
-    add("q_scales_wider", ATTILE_ERROR_INVALID_DTYPE, "q_scale.dtype", [](auto &a, A &c) {
-        a.q = c.make(ATTILE_F8_E4M3, {2, 4, 3, 4});
-        a.q_scale = c.make(ATTILE_F64, {1});
-    });
-    add("o_over_q_scale", ATTILE_ERROR_ALIASING, "q_scale", [](auto &a, A &c) {
-        a.q = c.make(ATTILE_I8, {2, 4, 3, 4}, 1.0);
-        a.q_scale = c.make(ATTILE_F32, {4, 3, 1});
-        a.q_scale.data = a.o.data;
-    });
-    for (const int32_t o : {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2, ATTILE_F64}) {
-        add(("q_of_8_bits_with_o_" + std::to_string(o)).c_str(), ATTILE_ERROR_INVALID_DTYPE, "o.dtype", [o](auto &a, A &c) {
-            a.q = c.make(ATTILE_F8_E4M3, {2, 4, 3, 4});
-            a.o.dtype = o;
-        });
-    }
     add("q_of_4_bits", ATTILE_ERROR_INVALID_DTYPE, "q.dtype", [](auto &a, A &) { a.q.dtype = ATTILE_I4; });
     add("o_narrower", ATTILE_ERROR_INVALID_DTYPE, "o.dtype", [](auto &a, A &c) { a.o = c.make(ATTILE_F16, {2, 4, 3, 3}); });
     add("lse_wider", ATTILE_ERROR_INVALID_DTYPE, "lse.dtype", [](auto &a, A &c) { a.lse = c.make(ATTILE_F64, {2, 4, 3}); });
@@ -358,6 +325,8 @@ void append_backward(Table *table) {
             [q](auto &, A &c) { c.attention.args.q.dtype = q; });
     }
     add("q_scale", ATTILE_ERROR_INVALID_VALUE, "q_scale", [](auto &, A &c) { c.attention.args.q_scale = c.make(ATTILE_F32, {1}); });
+    add("o_scale", ATTILE_ERROR_INVALID_VALUE, "o_scale", [](auto &, A &c) { c.attention.args.o_scale = c.make(ATTILE_F32, {1}); });
+    add("o_of_8_bits", ATTILE_ERROR_INVALID_DTYPE, "o.dtype", [](auto &, A &c) { c.attention.args.o.dtype = ATTILE_I8; });
     add("dbias_without_bias", ATTILE_ERROR_INVALID_VALUE, "dbias", [](auto &, A &c) { c.attention.args.bias = {}; });
     add("dsinks_without_sinks", ATTILE_ERROR_INVALID_VALUE, "dsinks", [](auto &, A &c) { c.attention.args.sinks = {}; });
     add("dbias_of_another_rank", ATTILE_ERROR_INVALID_RANK, "dbias.rank", [](auto &b, A &c) { b.dbias = c.make(ATTILE_F32, {4, 3, 5}); });
@@ -420,6 +389,7 @@ Table make_table() {
     append_illegal_tensors(&table);
     append_gemm(&table);
     append_illegal_quantised(&table);
+    append_illegal_cache(&table);
     append_attention_scalars("attention/", Op::kAttention, &table);
     append_attention_scalars("attention_backward/forward->", Op::kAttentionBackward, &table);
     append_attention_shapes("attention/", Op::kAttention, &table);

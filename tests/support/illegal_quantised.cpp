@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Illegal arguments of matrix multiplication with numbers of 8 bits.
+// Illegal arguments of products and attention with numbers of 8 bits.
 #include "illegal_quantised.h"
 
 namespace attile_test {
@@ -44,7 +44,8 @@ void append_illegal_quantised(std::vector<IllegalArgument> *table) {
     add("a_f64", ATTILE_ERROR_INVALID_DTYPE, "b.dtype", ATTILE_F64, kI, ATTILE_F64, nothing);
     add("i8_beside_e4m3", ATTILE_ERROR_INVALID_DTYPE, "b.dtype", kI, kE, kF, nothing);
     add("e4m3_beside_i8", ATTILE_ERROR_INVALID_DTYPE, "b.dtype", kE, kI, kF, nothing);
-    add("d_of_8_bits", ATTILE_ERROR_INVALID_DTYPE, "d.dtype", kI, kI, kI, nothing);
+    add("d_of_8_bits_and_f64", ATTILE_ERROR_INVALID_DTYPE, "d.dtype", ATTILE_F64, ATTILE_F64, kI, nothing);
+    add("d_of_4_bits", ATTILE_ERROR_INVALID_DTYPE, "d.dtype", kF, kF, ATTILE_I4, nothing);
     add("d_f64", ATTILE_ERROR_INVALID_DTYPE, "d.dtype", kE, kE, ATTILE_F64, nothing);
     add("d_i32_of_floats", ATTILE_ERROR_INVALID_DTYPE, "d.dtype", kE, kE, kSum, nothing);
     add("d_i32_of_weights", ATTILE_ERROR_INVALID_DTYPE, "d.dtype", kF, kI, kSum, nothing);
@@ -103,9 +104,99 @@ void append_illegal_quantised(std::vector<IllegalArgument> *table) {
         g.b_scale.data = nullptr;
     });
     table->back().only_run = true;
+    // Results of 8 bits.
+    add("d_scale_of_floats", ATTILE_ERROR_INVALID_VALUE, "d_scale", kF, kI, kF, [](auto &g, A &c) { g.d_scale = c.make(ATTILE_F32, {1}); });
+    add("d_scale_of_sums", ATTILE_ERROR_INVALID_VALUE, "d_scale", kI, kI, kSum, [](auto &g, A &c) { g.d_scale = c.make(ATTILE_F32, {1}); });
+    const auto result = [&](const char *what, int32_t status, const char *word, std::function<void(attile_gemm_args &, A &)> spoil) {
+        add(what, status, word, kF, kI, kE, spoil);
+    };
+    result("d_scale_f16", ATTILE_ERROR_INVALID_DTYPE, "d_scale.dtype", [](auto &g, A &c) { g.d_scale = c.make(ATTILE_F16, {1}); });
+    result("d_scale_of_other_columns", ATTILE_ERROR_SHAPE_MISMATCH, "d_scale.shape[0]",
+           [](auto &g, A &c) { g.d_scale = c.make(ATTILE_F32, {255}); });
+    result("d_scale_of_other_rows", ATTILE_ERROR_SHAPE_MISMATCH, "d_scale.shape[0]", [](auto &g, A &c) {
+        g.d_scale = c.make(ATTILE_F32, {2, 1});
+    });
+    result("d_scale_of_rank_3", ATTILE_ERROR_INVALID_RANK, "d_scale.rank", [](auto &g, A &c) {
+        g.d_scale = c.make(ATTILE_F32, {1, 1, 1});
+    });
+    result("d_scale_without_data", ATTILE_ERROR_NULL_ARGUMENT, "d_scale.data", [](auto &g, A &c) {
+        g.d_scale = c.make(ATTILE_F32, {1});
+        g.d_scale.data = nullptr;
+    });
+    table->back().only_run = true;
+    result("d_scale_in_d", ATTILE_ERROR_ALIASING, "d_scale", [](auto &g, A &c) {
+        g.d_scale = c.make(ATTILE_F32, {1});
+        g.d_scale.data = g.d.data;
+    });
+    result("c_of_8_bits", ATTILE_ERROR_INVALID_DTYPE, "c.dtype", [](auto &g, A &c) {
+        g.beta = 1;
+        g.c = c.make(ATTILE_F8_E4M3, {3, 256});
+    });
+    result("bias_of_8_bits", ATTILE_ERROR_INVALID_DTYPE, "bias.dtype", [](auto &g, A &c) {
+        g.bias = c.make(ATTILE_F8_E4M3, {256});
+        g.bias_axis = ATTILE_BIAS_COLUMNS;
+    });
     add("scale_in_d", ATTILE_ERROR_ALIASING, "b_scale", kF, kI, kF, [](auto &g, A &c) {
         g.b_scale = c.make(ATTILE_F32, {1, 256});
         g.b_scale.data = g.d.data;
+    });
+}
+
+void append_illegal_cache(std::vector<IllegalArgument> *table) {
+    const auto add = [&](const char *what, int32_t status, const char *word, std::function<void(attile_attention_args &, A &)> spoil) {
+        table->push_back(
+            {std::string("attention/") + what, Operation::kAttention, [spoil](A &c) { spoil(c.attention.args, c); }, status, word});
+    };
+    add("scales_of_floats", ATTILE_ERROR_INVALID_VALUE, "k_scale", [](auto &a, A &c) { a.k_scale = c.make(ATTILE_F32, {1}); });
+    add("scales_that_do_not_divide_v", ATTILE_ERROR_SHAPE_MISMATCH, "v_scale.shape[0]", [](auto &a, A &c) {
+        a.v = c.make(ATTILE_I8, {2, 2, 5, 3}, 1.0);
+        a.v_scale = c.make(ATTILE_F32, {2});
+    });
+    add("scales_of_more_keys", ATTILE_ERROR_SHAPE_MISMATCH, "k_scale.shape[1]", [](auto &a, A &c) {
+        a.k = c.make(ATTILE_I8, {2, 2, 5, 4}, 1.0);
+        a.k_scale = c.make(ATTILE_F32, {2, 6, 1});
+    });
+    add("q_scales_of_floats", ATTILE_ERROR_INVALID_VALUE, "q_scale", [](auto &a, A &c) { a.q_scale = c.make(ATTILE_F32, {1}); });
+    add("q_scales_of_key_heads", ATTILE_ERROR_SHAPE_MISMATCH, "q_scale.shape[0]", [](auto &a, A &c) {
+        a.q = c.make(ATTILE_I8, {2, 4, 3, 4}, 1.0);
+        a.q_scale = c.make(ATTILE_F32, {2, 1, 1});
+    });
+    add("q_scales_that_do_not_divide_q", ATTILE_ERROR_SHAPE_MISMATCH, "q_scale.shape[3]", [](auto &a, A &c) {
+        a.q = c.make(ATTILE_I8, {2, 4, 3, 4}, 1.0);
+        a.q_scale = c.make(ATTILE_F32, {2, 4, 3, 2});
+    });
+    add("q_scales_wider", ATTILE_ERROR_INVALID_DTYPE, "q_scale.dtype", [](auto &a, A &c) {
+        a.q = c.make(ATTILE_F8_E4M3, {2, 4, 3, 4});
+        a.q_scale = c.make(ATTILE_F64, {1});
+    });
+    add("o_over_q_scale", ATTILE_ERROR_ALIASING, "q_scale", [](auto &a, A &c) {
+        a.q = c.make(ATTILE_I8, {2, 4, 3, 4}, 1.0);
+        a.q_scale = c.make(ATTILE_F32, {4, 3, 1});
+        a.q_scale.data = a.o.data;
+    });
+    for (const int32_t o : {ATTILE_I4, ATTILE_F64}) {
+        add(("q_of_8_bits_with_o_" + std::to_string(o)).c_str(), ATTILE_ERROR_INVALID_DTYPE, "o.dtype", [o](auto &a, A &c) {
+            a.q = c.make(ATTILE_F8_E4M3, {2, 4, 3, 4});
+            a.o.dtype = o;
+        });
+    }
+    add("o_scales_of_floats", ATTILE_ERROR_INVALID_VALUE, "o_scale", [](auto &a, A &c) { a.o_scale = c.make(ATTILE_F32, {1}); });
+    add("o_scales_of_key_heads", ATTILE_ERROR_SHAPE_MISMATCH, "o_scale.shape[0]", [](auto &a, A &c) {
+        a.o.dtype = ATTILE_I8;
+        a.o_scale = c.make(ATTILE_F32, {2, 1, 1});
+    });
+    add("o_scales_that_do_not_divide_o", ATTILE_ERROR_SHAPE_MISMATCH, "o_scale.shape[3]", [](auto &a, A &c) {
+        a.o.dtype = ATTILE_F8_E4M3;
+        a.o_scale = c.make(ATTILE_F32, {2, 4, 3, 2});
+    });
+    add("o_scales_wider", ATTILE_ERROR_INVALID_DTYPE, "o_scale.dtype", [](auto &a, A &c) {
+        a.o.dtype = ATTILE_I8;
+        a.o_scale = c.make(ATTILE_F64, {1});
+    });
+    add("o_over_o_scale", ATTILE_ERROR_ALIASING, "o_scale", [](auto &a, A &c) {
+        a.o.dtype = ATTILE_I8;
+        a.o_scale = c.make(ATTILE_F32, {1});
+        a.o_scale.data = a.o.data;
     });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the table of illegal arguments that is about products of numbers of 8 bits.
+// The parts of the table of illegal arguments that are about numbers of 8 bits: products, and attention.
 #ifndef ATTILE_TESTS_ILLEGAL_QUANTISED_H
 #define ATTILE_TESTS_ILLEGAL_QUANTISED_H
 
@@ -10,6 +10,7 @@
 namespace attile_test {
 
 void append_illegal_quantised(std::vector<IllegalArgument> *table);
+void append_illegal_cache(std::vector<IllegalArgument> *table);
 
 }  // namespace attile_test
 

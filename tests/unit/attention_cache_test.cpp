@@ -75,13 +75,40 @@ TEST_F(AttentionCache, QueriesOfEightBits) {
     args.q_scale = dense(ATTILE_F32, {8, 4, 1});
     expect_refusal(ATTILE_ERROR_SHAPE_MISMATCH, "attention: q_scale.shape[1] is 4");
     args.q_scale = {};
-    for (const int32_t o : {ATTILE_F64, ATTILE_F8_E5M2, ATTILE_I8}) {
+    for (const int32_t o : {ATTILE_F64, ATTILE_U4, ATTILE_I4}) {
         args.o.dtype = o;
         expect_refusal(ATTILE_ERROR_INVALID_DTYPE, "attention: o.dtype is ");
     }
     args.o.dtype = args.q.dtype = ATTILE_F16;
     args.q_scale = dense(ATTILE_F32, {1});
     expect_refusal(ATTILE_ERROR_INVALID_VALUE, "attention: q_scale is given, but q.dtype is f16");
+}
+
+TEST_F(AttentionCache, ResultsOfEightBits) {
+    for (const int32_t o : {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2})
+        for (const int32_t q : {ATTILE_F32, ATTILE_F16, ATTILE_BF16, ATTILE_I8, ATTILE_F8_E4M3}) {
+            args.q.dtype = q;
+            args.o.dtype = o;
+            args.o_scale = dense(ATTILE_F32, {8, 3, 3});
+            run();
+            EXPECT_EQ(problem.compute, ATTILE_F32);
+            EXPECT_EQ(problem.o.dtype, o);
+            EXPECT_EQ(problem.o_group, 32);
+            expect_operand(problem.o_scale, args.o_scale, {0, 9, 3, 1});
+            args.o_scale = {};
+            run();
+            expect_absent(problem.o_scale);
+        }
+    args.q.dtype = args.k.dtype = args.v.dtype = ATTILE_F64;
+    expect_refusal(ATTILE_ERROR_INVALID_DTYPE, "attention: o.dtype is f8_e5m2");
+    args.q.dtype = args.k.dtype = args.v.dtype = ATTILE_F32;
+    args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
+    expect_refusal(ATTILE_ERROR_UNSUPPORTED_DTYPE, "attention: EXACT_PRODUCTS is set and o has the type f8_e5m2 (0x0c08); expected f32");
+    args.flags = 0;
+    attile_context *const older = recording_context(Recorder::kFirstVersions);
+    EXPECT_EQ(attile_attention(older, &args), ATTILE_ERROR_UNSUPPORTED_DTYPE);
+    EXPECT_NE(last_error().find("too old to know q or o of 8 bits"), std::string::npos) << last_error();
+    attile_context_destroy(older);
 }
 
 TEST_F(AttentionCache, FourBitsLieInPairsAlongARow) {

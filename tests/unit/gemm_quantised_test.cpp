@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "front_test.h"
 
@@ -194,7 +195,7 @@ TEST_F(GemmQuantised, WithoutDepthThereAreNoScales) {
 }
 
 TEST_F(GemmQuantised, WhatIsBehindTheSizeOfTheFirstReleaseIsNotLookedAt) {
-    args.a_scale = args.b_scale = dense(ATTILE_F64, {9, 9});
+    args.a_scale = args.b_scale = args.d_scale = dense(ATTILE_F64, {9, 9});
     EXPECT_EQ(attile_gemm(context, &args), ATTILE_ERROR_INVALID_VALUE);
     args.struct_size = offsetof(attile_gemm_args, a_scale);
     run();
@@ -230,15 +231,71 @@ TEST_F(GemmQuantised, AnOlderBackendIsNotGivenWhatItDoesNotKnow) {
     attile_context_destroy(older);
 }
 
+TEST_F(GemmQuantised, ResultsOfEightBits) {
+    const int32_t narrow[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
+    for (const int32_t d : narrow) {
+        for (const int32_t a : {ATTILE_F32, ATTILE_F16, ATTILE_BF16})
+            for (const int32_t b : {a, ATTILE_I8, ATTILE_F8_E5M2}) {
+                take(a, b, d);
+                run();
+                EXPECT_EQ(problem.compute, ATTILE_F32);
+                EXPECT_EQ(problem.d.dtype, d);
+                expect_absent(problem.d_scale);
+            }
+        take(ATTILE_F8_E4M3, ATTILE_F8_E5M2, d);
+        run();
+        take(ATTILE_I8, ATTILE_I8, d);
+        run();
+        EXPECT_EQ(problem.compute, ATTILE_I32);
+    }
+    take(ATTILE_F32, ATTILE_F32, ATTILE_I8);
+    args.c = dense(ATTILE_F32, {3, 384});
+    args.beta = 1;
+    args.d = dense(ATTILE_I8, {5, 2, 3, 384});
+    const struct {
+        std::vector<int64_t> shape, stride;
+    } scales[] = {{{1}, {0, 0, 0, 0}},         {{384}, {0, 0, 0, 1}},     {{3, 1}, {0, 0, 1, 0}},
+                  {{3, 384}, {0, 0, 384, 1}},  {{2, 1, 1}, {0, 1, 0, 0}}, {{5, 1, 3, 384}, {1152, 0, 384, 1}},
+                  {{5, 2, 1, 1}, {2, 1, 0, 0}}};
+    for (const auto &scale : scales) {
+        args.d_scale = dense(ATTILE_F32, scale.shape);
+        run();
+        expect_operand(problem.d_scale, args.d_scale, {scale.stride[0], scale.stride[1], scale.stride[2], scale.stride[3]});
+    }
+    args.alpha = 0;  // What is left of the result is scaled all the same.
+    run();
+    expect_operand(problem.d_scale, args.d_scale, {2, 1, 0, 0});
+}
+
+TEST_F(GemmQuantised, ExactProductsHaveNoResultsOfEightBits) {
+    take(ATTILE_F32, ATTILE_F32, ATTILE_I8);
+    args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
+    EXPECT_EQ(attile_gemm(context, &args), ATTILE_ERROR_UNSUPPORTED_DTYPE);
+    EXPECT_EQ(last_error(), "gemm: EXACT_PRODUCTS is set and d has the type i8 (0x0008); expected f32 (0x0220)");
+    attile_support support;
+    attile_support_init(&support, sizeof support);
+    EXPECT_EQ(attile_gemm_query(context, &args, &support), ATTILE_OK) << last_error();
+    EXPECT_EQ(support.status, ATTILE_ERROR_UNSUPPORTED_DTYPE);
+}
+
+TEST_F(GemmQuantised, AnOlderBackendIsNotGivenResultsOfEightBits) {
+    attile_context *const older = recording_context(Recorder::kFirstVersions);
+    take(ATTILE_F32, ATTILE_F32, ATTILE_F8_E4M3);
+    EXPECT_EQ(attile_gemm(older, &args), ATTILE_ERROR_UNSUPPORTED_DTYPE);
+    EXPECT_EQ(last_error(), "gemm: the backend 'older' is too old to know numbers of 8 bits");
+    attile_context_destroy(older);
+}
+
 TEST_F(GemmQuantised, PreparedCallsHaveScales) {
     args.a = dense(ATTILE_I8, {3, 256});
-    args.d.dtype = ATTILE_F16;
+    args.d = dense(ATTILE_I8, {3, 384});
+    args.d_scale = dense(ATTILE_F32, {384});
     args.a_scale = dense(ATTILE_F32, {3, 1});
     args.b_scale = dense(ATTILE_F32, {1, 384});
     run();
     const attile_gemm_problem want = problem;
     attile_gemm_args elsewhere = args;
-    for (attile_tensor *x : {&elsewhere.a, &elsewhere.b, &elsewhere.d, &elsewhere.a_scale, &elsewhere.b_scale})
+    for (attile_tensor *x : {&elsewhere.a, &elsewhere.b, &elsewhere.d, &elsewhere.a_scale, &elsewhere.b_scale, &elsewhere.d_scale})
         x->data = static_cast<char *>(x->data) + (1 << 20);
     attile_prepared *prepared = nullptr;
     ASSERT_EQ(attile_gemm_prepare(context, &elsewhere, &prepared), ATTILE_OK) << last_error();
@@ -249,6 +306,7 @@ TEST_F(GemmQuantised, PreparedCallsHaveScales) {
     to.d = args.d.data;
     to.a_scale = args.a_scale.data;
     to.b_scale = args.b_scale.data;
+    to.d_scale = args.d_scale.data;
     ASSERT_EQ(attile_gemm_run(prepared, &to), ATTILE_OK) << last_error();
     EXPECT_EQ(std::memcmp(&want, &problem, sizeof want), 0);
     attile_prepared_destroy(prepared);

@@ -87,7 +87,8 @@ TEST_F(PreparedTest, AttentionHasAllItsOperands) {
     attention.block_mask = dense(ATTILE_BOOL, {4, 1, 1});
     attention.tree_mask = dense(ATTILE_U8, {3, 5});
     attention.q.dtype = attention.k.dtype = attention.v.dtype = ATTILE_I8;
-    attention.q_scale = dense(ATTILE_F32, {4, 3, 1});
+    attention.q_scale = attention.o_scale = dense(ATTILE_F32, {4, 3, 1});
+    attention.o.dtype = ATTILE_I8;
     attention.k_scale = attention.v_scale = dense(ATTILE_F32, {2, 7, 1});
     attention.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
     ASSERT_EQ(attile_attention(context, &attention), ATTILE_OK) << last_error();
@@ -96,7 +97,7 @@ TEST_F(PreparedTest, AttentionHasAllItsOperands) {
     for (attile_tensor *x :
          {&elsewhere.q, &elsewhere.k, &elsewhere.v, &elsewhere.o, &elsewhere.lse, &elsewhere.bias, &elsewhere.allowed,
           &elsewhere.alibi_slopes, &elsewhere.sinks, &elsewhere.key_lengths, &elsewhere.key_starts, &elsewhere.causal_offset,
-          &elsewhere.block_mask, &elsewhere.tree_mask, &elsewhere.k_scale, &elsewhere.v_scale, &elsewhere.q_scale})
+          &elsewhere.block_mask, &elsewhere.tree_mask, &elsewhere.k_scale, &elsewhere.v_scale, &elsewhere.q_scale, &elsewhere.o_scale})
         x->data = moved(*x, 1 << 20);
     ASSERT_EQ(attile_attention_prepare(context, &elsewhere, &prepared), ATTILE_OK) << last_error();
     attile_attention_pointers &to = attention_pointers;
@@ -117,6 +118,7 @@ TEST_F(PreparedTest, AttentionHasAllItsOperands) {
     to.k_scale = attention.k_scale.data;
     to.v_scale = attention.v_scale.data;
     to.q_scale = attention.q_scale.data;
+    to.o_scale = attention.o_scale.data;
     ASSERT_EQ(attile_attention_run(prepared, &to), ATTILE_OK) << last_error();
     EXPECT_EQ(std::memcmp(&want, &recording().attention, sizeof want), 0);
     EXPECT_EQ(recording().runs, 2);

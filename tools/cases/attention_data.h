@@ -31,6 +31,7 @@ struct AttentionData {
     double slope_at(std::int64_t b, std::int64_t h) const;
     double scale() const;
     std::vector<std::int64_t> q_shape(std::int64_t dim) const;
+    Values o_divisors() const;  ///< of each number of o its scale; of empty shape where there is none
 
     AttentionCase c;
     std::int64_t max_len_q = 0, max_len_k = 0;  ///< extents of bias's last two axes
@@ -38,7 +39,7 @@ struct AttentionData {
     std::int64_t max_pages = 0, pages = 0;
     Values q, k, v;                                              ///< times their scales
     Values q_numbers, k_numbers, v_numbers;                      ///< as stored, of 8 bits; else of empty shape
-    Values q_scale, k_scale, v_scale;                            ///< of empty shape where there are none
+    Values q_scale, k_scale, v_scale, o_scale;                   ///< of empty shape where there are none
     Values bias, allowed, block_mask, tree_mask, slopes, sinks;  ///< empty shape where absent
     Values key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset;
 
@@ -54,6 +55,7 @@ struct AttentionData {
     void draw_block_mask();
     void draw_tree_mask();
     void draw_scale(const CacheStorage &storage, const Values &numbers, Values *scale);
+    void draw_divisors();
     void scale_numbers(const CacheStorage &storage, const Values &used, Values *values, Values *numbers, Values *scale);
     void poison();
     Values drawn(std::vector<std::int64_t> shape, std::int32_t dtype, double factor = 1);

@@ -15,6 +15,23 @@ namespace {
 double unit_of(std::int32_t dtype) { return dtype == ATTILE_I8 ? 1.0 / 40 : is_four_bits(dtype) ? 1.0 / 4 : 1; }
 bool is_integer(std::int32_t dtype) { return is_quantised(dtype) && !is_float8(dtype); }
 
+// The scale that belongs to number `at`.
+std::size_t place_of_scale(const std::vector<std::int64_t> &numbers, const std::vector<std::int64_t> &of_scales, std::size_t at) {
+    std::size_t place = 0, rest = at, step = 1;
+    for (std::size_t axis = 4; axis-- > 0;) {
+        const auto extent = static_cast<std::size_t>(numbers[axis]), scales = static_cast<std::size_t>(of_scales[axis]);
+        const std::size_t index = rest % extent;
+        rest /= extent;
+        if (axis == 3) {
+            place += index / (extent / scales);
+        } else if (scales != 1) {
+            place += index * step;
+        }
+        step *= scales;
+    }
+    return place;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> AttentionData::q_shape(std::int64_t dim) const { return {c.packed_q ? 1 : c.batch, c.heads_q, total_q, dim}; }
@@ -32,6 +49,7 @@ void AttentionData::draw_values() {
     draw_scale(c.q_storage, q, &q_scale);
     draw_scale(c.k_storage, k, &k_scale);
     draw_scale(c.v_storage, v, &v_scale);
+    draw_divisors();
 }
 
 void AttentionData::spoil_cache() {
@@ -53,26 +71,36 @@ void AttentionData::draw_scale(const CacheStorage &storage, const Values &number
     for (double &x : scale->at) x = round_to(ATTILE_F32, typical * (0.3 + 1.4 * random_->uniform()) * (random_->chance(0.2) ? -1 : 1));
 }
 
+// What o is over, such that some results are beyond what it holds; of many a zero and a NaN.
+void AttentionData::draw_divisors() {
+    if (!c.o_scales.scaled) return;
+    CacheStorage storage = c.o_scales;
+    storage.dtype = c.out_dtype;
+    draw_scale(storage, Values(q_shape(c.head_dim_v)), &o_scale);
+    if (!with_contents_) return;
+    for (double &x : o_scale.at) {
+        if (c.out_dtype == ATTILE_F8_E4M3) x *= power_of_two(-9);
+        if (c.out_dtype == ATTILE_F8_E5M2) x *= power_of_two(-16);
+    }
+    if (o_scale.at.size() < 8) return;
+    o_scale.at.back() = 0;
+    o_scale.at[o_scale.at.size() / 2] = std::numeric_limits<double>::quiet_NaN();
+    make_constant(o_scale, c.o_scales.scale_layout.broadcast);
+}
+
+Values AttentionData::o_divisors() const {
+    if (o_scale.shape.empty()) return {};
+    Values all(q_shape(c.head_dim_v));
+    for (std::size_t at = 0; at < all.at.size(); ++at) all.at[at] = o_scale.at[place_of_scale(all.shape, o_scale.shape, at)];
+    return all;
+}
+
 // The numbers that are stored, with something that nobody may look at where no row does, and what they stand for.
 void AttentionData::scale_numbers(const CacheStorage &storage, const Values &used, Values *values, Values *numbers, Values *scale) {
     if (!is_quantised(storage.dtype)) return;
     *numbers = *values;
     Values scale_used(scale->shape);
-    const auto scale_at = [&](std::size_t at) {
-        std::size_t place = 0, rest = at, step = 1;
-        for (std::size_t axis = 4; axis-- > 0;) {
-            const auto extent = static_cast<std::size_t>(values->shape[axis]), scales = static_cast<std::size_t>(scale->shape[axis]);
-            const std::size_t index = rest % extent;
-            rest /= extent;
-            if (axis == 3) {
-                place += index / (extent / scales);
-            } else if (scales != 1) {
-                place += index * step;
-            }
-            step *= scales;
-        }
-        return place;
-    };
+    const auto scale_at = [&](std::size_t at) { return place_of_scale(values->shape, scale->shape, at); };
     for (std::size_t at = 0; at < values->at.size(); ++at) {
         if (used.at[at] == 0) {
             numbers->at[at] = is_integer(storage.dtype) ? integer_range(storage.dtype).largest : std::numeric_limits<double>::quiet_NaN();

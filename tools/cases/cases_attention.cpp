@@ -328,6 +328,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
     // Split numbers below 2^-113 are promised to be less precise: docs/numerics.md.
     std::erase_if(list, [](const Case &each) { return each.id.rfind("attention.split_tf32.tiny_values", 0) == 0; });
     append_cached_attention_cases(list, tier);
+    append_narrow_attention(list);
     const std::uint64_t count = tier == Tier::kQuick ? 50 : 400;
     for (std::uint64_t seed = 1; seed <= count; ++seed)
         list.push_back({"attention.random." + std::to_string(seed), random_attention(seed)});
@@ -416,7 +417,9 @@ std::string describe(const AttentionCase &c) {
     add_storage("v_type", "v_scales", c.v_storage);
     words.add_layout("q_scale", c.q_storage.scale_layout)
         .add_layout("k_scale", c.k_storage.scale_layout)
-        .add_layout("v_scale", c.v_storage.scale_layout);
+        .add_layout("v_scale", c.v_storage.scale_layout)
+        .add_layout("o_scale", c.o_scales.scale_layout);
+    if (c.o_scales.scaled) words.add("o_scales", std::to_string(c.o_scales.group) + "/" + std::to_string(c.o_scales.axes));
     if (c.allowed != MaskBytes::kNone) words.add("allowed", static_cast<int>(c.allowed)).add("allowed_axes", int{c.allowed_axes});
     if (c.block_mask != MaskBytes::kNone) words.add("block_mask", static_cast<int>(c.block_mask)).add("block_axes", int{c.block_axes});
     if (c.tree_keys != 0) words.add("tree_keys", c.tree_keys).add("tree_axes", int{c.tree_axes});

@@ -77,6 +77,7 @@ struct AttentionCase {
     AttentionPattern pattern = AttentionPattern::kNormal;
     Layout q_layout = {}, k_layout = {}, v_layout = {}, o_layout = {}, lse_layout = {}, bias_layout = {}, allowed_layout = {};
     CacheStorage q_storage = {}, k_storage = {}, v_storage = {};
+    CacheStorage o_scales = {};  ///< of an o of 8 bits, whose type is not said here again
     std::int32_t type_of(const CacheStorage &storage) const { return storage.dtype != 0 ? storage.dtype : dtype; }
     Layout numbers_layout = {};  ///< of slopes, sinks, lengths, offsets and the page table; of dbias and dsinks
     std::uint32_t flags = 0;

@@ -56,6 +56,9 @@ void add_sparse_attention_cases(AttentionAdder add, Tier tier);
 /// Keys and values of 8 bits, and of other types than q.
 void append_cached_attention_cases(std::vector<Case> &list, Tier tier);
 
+/// Results of 8 bits.
+void append_narrow_attention(std::vector<Case> &list);
+
 /// One thing done to scores, at the widths that kernels may have ways of their own for.
 void add_single_modifier_cases(AttentionAdder add);
 

@@ -324,6 +324,7 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
     const std::uint64_t count = tier == Tier::kQuick ? 40 : 300;
     for (std::uint64_t seed = 1; seed <= count; ++seed) list.push_back({"gemm.random." + std::to_string(seed), random_gemm(seed)});
     append_quantised_cases(list, tier);
+    append_narrow_products(list, tier);
     append_exact_cases(list, tier);
 }
 
@@ -385,6 +386,9 @@ std::string describe(const GemmCase &c) {
         words.add(name, std::to_string(scales->depth) + "," + std::to_string(scales->width) + "," + form_name(scales->form));
         words.add_layout((std::string(name) + "_layout").c_str(), scales->layout);
     }
+    if (c.d_scales.given)
+        words.add("d_scales", std::to_string(c.d_scales.axes) + "/" + std::to_string(c.d_scales.rank))
+            .add_layout("d_scale", c.d_scales.layout);
     words.add_unless("pattern", static_cast<int>(c.pattern), 0).add("seed", c.seed);
     return words.text();
 }

@@ -42,9 +42,17 @@ struct GemmScales {
     Layout layout = {};
 };
 
+/// What a result of 8 bits is over.
+struct ResultScales {
+    bool given = false;
+    std::uint8_t axes = 0;  ///< bit per axis of d: they have its full extent, else extent 1; further leading axes are left out
+    std::uint8_t rank = 4;  ///< at most
+    Layout layout = {};
+};
+
 struct GemmCase {
     std::int32_t dtype = ATTILE_F32;      ///< of a and b
-    std::int32_t out_dtype = ATTILE_F32;  ///< of c and d
+    std::int32_t out_dtype = ATTILE_F32;  ///< of c and d; of d alone, if it has 8 bits
     std::int32_t bias_dtype = ATTILE_F32;
     std::vector<std::int64_t> batch;  ///< 0 to 2 extents
     std::int64_t m = 5, n = 7, k = 9;
@@ -60,6 +68,7 @@ struct GemmCase {
     std::uint64_t seed = 1;
     std::int32_t b_dtype = 0;  ///< of b, if it is not that of a
     GemmScales a_scales = {}, b_scales = {};
+    ResultScales d_scales = {};
 
     std::int32_t type_of_b() const { return b_dtype != 0 ? b_dtype : dtype; }
 };

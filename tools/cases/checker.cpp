@@ -67,6 +67,23 @@ Verdict check_bits(const Values &got, const Values &expected, std::int32_t store
     return verdict;
 }
 
+// The number of 8 bits nearest to x, as quantisation has it.
+double nearest_number(std::int32_t dtype, double x) {
+    const double most = dtype == ATTILE_I8 ? 127 : precision_of(dtype).largest;
+    if (std::isnan(x)) return dtype == ATTILE_I8 ? 0 : x;
+    return round_to(dtype, std::clamp(x, -most, most));
+}
+
+// A result of 8 bits: one of the numbers that what is allowed around the exact result over its divisor rounds to.
+bool is_narrow_right(std::int32_t dtype, double have, double want, double divisor, double computed) {
+    if (divisor == 0) return have == 0;
+    const double quotient = want / divisor, around = (std::fabs(want) * 0x1p-22 + computed) / std::fabs(divisor);
+    const double low = nearest_number(dtype, quotient - (std::isfinite(quotient) ? around : 0));
+    const double high = nearest_number(dtype, quotient + (std::isfinite(quotient) ? around : 0));
+    if (std::isnan(low) || std::isnan(high)) return std::isnan(have) && std::isnan(quotient);
+    return have >= low && have <= high;
+}
+
 }  // namespace
 
 Verdict check_values(const Values &got, const Values &expected, const Honest &honest, std::int32_t stored_dtype,
@@ -88,7 +105,11 @@ Verdict check_values(const Values &got, const Values &expected, const Honest &ho
             const double computed = 2 * std::max(row_error, typical * magnitude) + roundings * compute.unit * magnitude + compute.tiny;
             const double allowed = computed + stored.unit * (std::fabs(want) + computed) + stored.tiny;
             double share = 0;
-            if (std::isnan(want) || std::isnan(have)) {
+            if (is_quantised(stored_dtype)) {
+                // Where nobody wrote, others tell.
+                const double divisor = honest.divisors.at.empty() ? 1 : honest.divisors.at[at];
+                share = is_unwritten(want) || is_narrow_right(stored_dtype, have, want, divisor, computed) ? 0 : kInfinity;
+            } else if (std::isnan(want) || std::isnan(have)) {
                 share = std::isnan(want) && std::isnan(have) ? 0 : kInfinity;
             } else if (std::isinf(want)) {
                 share = have == want ? 0 : kInfinity;

@@ -24,6 +24,7 @@ struct Honest {
     Values second;            ///< and another
     Values magnitude;         ///< sum of the absolute values that make the element: one rounding of it is the floor
     bool to_the_bit = false;  ///< what is expected is defined bit by bit: no error is allowed
+    Values divisors = {};     ///< of results of 8 bits: what each is over; of no shape: 1
 };
 
 /// o and lse in double, as `exact` below has them: what the data of gradients is made of.

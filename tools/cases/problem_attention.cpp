@@ -42,7 +42,8 @@ class AttentionCall : public Call {
                                  &args.tree_mask,
                                  &args.k_scale,
                                  &args.v_scale,
-                                 &args.q_scale})
+                                 &args.q_scale,
+                                 &args.o_scale})
             *x = elsewhere(*x);
         attile_prepared *prepared = nullptr;
         std::int32_t status = attile_attention_prepare(context_, &args, &prepared);
@@ -72,6 +73,7 @@ class AttentionCall : public Call {
         at.q_scale = args_.q_scale.data;
         at.k_scale = args_.k_scale.data;
         at.v_scale = args_.v_scale.data;
+        at.o_scale = args_.o_scale.data;
         status = attile_attention_run(prepared, &at);
         attile_prepared_destroy(prepared);
         return status;
@@ -106,6 +108,7 @@ class AttentionCall : public Call {
             args_.q_scale = input(ATTILE_F32, data.q_scale, c.q_storage.scale_layout);
             args_.k_scale = input(ATTILE_F32, data.k_scale, c.k_storage.scale_layout);
             args_.v_scale = input(ATTILE_F32, data.v_scale, c.v_storage.scale_layout);
+            args_.o_scale = input(ATTILE_F32, data.o_scale, c.o_scales.scale_layout);
         }
         args_.scale = c.scale;
         args_.softcap = c.softcap;
@@ -141,6 +144,7 @@ class AttentionProblem final : public Problem {
     std::vector<Honest> honest() const override {
         std::vector<Honest> all = honest_attention(data_);
         if (!data_.c.lse) all.pop_back();
+        all[0].divisors = data_.o_divisors();
         for (Honest &h : all) h.to_the_bit = (data_.c.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0;
         return all;
     }

@@ -28,11 +28,13 @@ Shape with_batch(const GemmCase &c, BatchForm form, std::initializer_list<std::i
     return shape;
 }
 
+std::int32_t type_of_c(const GemmCase &c) { return is_quantised(c.out_dtype) ? ATTILE_F32 : c.out_dtype; }
+
 class GemmCall final : public Call {
   public:
     /// Widened, a and b are what scales make of them.
     GemmCall(attile_context *context, Placement placement, bool widened, const GemmCase &c, const Values &a, const Values &b,
-             const Values &a_scales, const Values &b_scales, const Values &cc, const Values &bias)
+             const Values &a_scales, const Values &b_scales, const Values &d_scales, const Values &cc, const Values &bias)
         : Call(context, placement, widened) {
         attile_gemm_init(&args_, sizeof args_);
         args_.flags = c.flags;
@@ -41,12 +43,13 @@ class GemmCall final : public Call {
         if (!widened) {
             args_.a_scale = input(ATTILE_F32, a_scales, c.a_scales.layout);
             args_.b_scale = input(ATTILE_F32, b_scales, c.b_scales.layout);
+            args_.d_scale = input(ATTILE_F32, d_scales, c.d_scales.layout);
         }
         args_.bias = input(c.bias_dtype, bias, c.bias_layout);
         if (c.in_place && !widened) {
             args_.c = args_.d = in_place("d", c.out_dtype, cc, c.d_layout);
         } else {
-            args_.c = input(c.out_dtype, cc, c.c_layout);
+            args_.c = input(type_of_c(c), cc, c.c_layout);
             args_.d = output("d", c.out_dtype, with_batch(c, BatchForm::kFull, {c.m, c.n}), c.d_layout);
         }
         args_.alpha = c.alpha;
@@ -59,7 +62,8 @@ class GemmCall final : public Call {
     std::int32_t run_prepared() const override {
         attile_gemm_args args = args_;
         args.workspace = nullptr;
-        for (attile_tensor *x : {&args.a, &args.b, &args.c, &args.d, &args.bias, &args.a_scale, &args.b_scale}) *x = elsewhere(*x);
+        for (attile_tensor *x : {&args.a, &args.b, &args.c, &args.d, &args.bias, &args.a_scale, &args.b_scale, &args.d_scale})
+            *x = elsewhere(*x);
         attile_prepared *prepared = nullptr;
         std::int32_t status = attile_gemm_prepare(context_, &args, &prepared);
         if (status != ATTILE_OK) return status;
@@ -75,6 +79,7 @@ class GemmCall final : public Call {
         at.bias = args_.bias.data;
         at.a_scale = args_.a_scale.data;
         at.b_scale = args_.b_scale.data;
+        at.d_scale = args_.d_scale.data;
         status = attile_gemm_run(prepared, &at);
         attile_prepared_destroy(prepared);
         return status;
@@ -147,7 +152,7 @@ class GemmProblem final : public Problem {
         make_constant(a_, c.a_layout.broadcast);
         make_constant(b_, c.b_layout.broadcast);
         if (c.beta != 0 || c.c_given) {
-            c_values_ = drawn(with_batch(c, c.in_place ? BatchForm::kFull : c.c_form, {c.m, c.n}), c.out_dtype, factor * factor);
+            c_values_ = drawn(with_batch(c, c.in_place ? BatchForm::kFull : c.c_form, {c.m, c.n}), type_of_c(c), factor * factor);
             if (c.beta == 0)
                 for (double &value : c_values_.at) value = kNan;
             if (!c.in_place) make_constant(c_values_, c.c_layout.broadcast);
@@ -158,13 +163,14 @@ class GemmProblem final : public Problem {
         }
         a_scales_ = drawn_scales(c.a_scales, c.m, true);
         b_scales_ = drawn_scales(c.b_scales, c.n, false);
+        d_scales_ = drawn_divisors();
         true_a_ = scaled(a_, c.a_scales, a_scales_, c.m, true);
         true_b_ = scaled(b_, c.b_scales, b_scales_, c.n, false);
     }
 
     std::unique_ptr<Call> bind(attile_context *context, Placement placement, bool widened) const override {
         return std::make_unique<GemmCall>(context, placement, widened, c_, widened ? true_a_ : a_, widened ? true_b_ : b_, a_scales_,
-                                          b_scales_, c_values_, bias_);
+                                          b_scales_, d_scales_, c_values_, bias_);
     }
 
     std::int32_t compute_dtype() const override { return c_.out_dtype == ATTILE_I32 ? ATTILE_F64 : compute_type(c_.dtype); }
@@ -176,6 +182,7 @@ class GemmProblem final : public Problem {
         h.second = f64 ? computed<double>(true, false) : computed<float>(true, false);
         h.magnitude = computed<double>(false, true);
         if (is_exact) h.magnitude = Values(h.magnitude.shape);  // nothing is rounded
+        h.divisors = all_divisors();
         h.to_the_bit = (c_.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0;
         return {h};
     }
@@ -221,6 +228,50 @@ class GemmProblem final : public Problem {
             for (double &x : values.at) x = kNan;
         make_constant(values, scales.layout.broadcast);
         return values;
+    }
+    // Such that results are of about all magnitudes, some beyond what d holds; among hard numbers a zero, a NaN and an infinity, too.
+    Values drawn_divisors() {
+        if (!c_.d_scales.given) return {};
+        Shape shape = with_batch(c_, BatchForm::kFull, {c_.m, c_.n});
+        for (std::size_t axis = 0; axis < shape.size(); ++axis)
+            if ((c_.d_scales.axes >> axis & 1) == 0) shape[axis] = 1;
+        if (shape.size() > c_.d_scales.rank) shape.erase(shape.begin(), shape.end() - c_.d_scales.rank);
+        Values values(shape);
+        if (contents_ == Contents::kNone) return values;
+        const auto size = [](std::int32_t dtype, const GemmScales &scales) {
+            return (dtype == ATTILE_I8 ? 74 : 1) * (scales.given ? 0.3 : 1);
+        };
+        const double typical = std::sqrt(static_cast<double>(std::max<std::int64_t>(c_.k, 1))) * size(c_.dtype, c_.a_scales) *
+                               size(c_.type_of_b(), c_.b_scales);
+        const int most = c_.out_dtype == ATTILE_I8 ? 127 : c_.out_dtype == ATTILE_F8_E4M3 ? 448 : 57344;
+        for (double &x : values.at)
+            x = round_to(ATTILE_F32, typical / most * (random_.chance(0.2) ? -1 : 1) * (0.5 + random_.uniform()) *
+                                         power_of_two(static_cast<int>(random_.between(-1, 6))));
+        if (c_.pattern == GemmPattern::kSpecial && values.at.size() > 3) {
+            values.at.front() = 0;
+            values.at[1] = kNan;
+            values.at[2] = std::numeric_limits<double>::infinity();
+        }
+        make_constant(values, c_.d_scales.layout.broadcast);
+        return values;
+    }
+    // One for each number of d.
+    Values all_divisors() const {
+        if (!c_.d_scales.given) return {};
+        Values all(with_batch(c_, BatchForm::kFull, {c_.m, c_.n}));
+        const Shape &of_d = all.shape, &own = d_scales_.shape;
+        for (std::size_t at = 0; at < all.at.size(); ++at) {
+            std::size_t place = 0, rest = at, step = 1;
+            for (std::size_t i = 0; i < own.size(); ++i) {
+                const auto extent = static_cast<std::size_t>(of_d[of_d.size() - 1 - i]),
+                           scales = static_cast<std::size_t>(own[own.size() - 1 - i]);
+                if (scales != 1) place += rest % extent * step;
+                rest /= extent;
+                step *= scales;
+            }
+            all.at[at] = d_scales_.at[place];
+        }
+        return all;
     }
     static std::int64_t blocks(std::int64_t extent, std::int64_t group) {
         if (group != 0 && extent % group != 0) throw std::invalid_argument("scales that divide nothing evenly");
@@ -344,7 +395,7 @@ class GemmProblem final : public Problem {
     GemmCase c_;
     Contents contents_;
     Random random_;
-    Values a_, b_, c_values_, bias_, a_scales_, b_scales_;
+    Values a_, b_, c_values_, bias_, a_scales_, b_scales_, d_scales_;
     Values true_a_, true_b_;  // with their scales
 };
 

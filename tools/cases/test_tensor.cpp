@@ -16,6 +16,8 @@ namespace attile::test {
 namespace {
 
 constexpr std::byte kPoison{0xff};  // all ones is NaN in every floating-point type, -1 or 255 in the integers
+// What no output is: of int8, whose results are from -127 on, -128.
+std::byte poison_of(std::int32_t dtype, bool is_output) { return is_output && dtype == ATTILE_I8 ? std::byte{0x80} : kPoison; }
 constexpr std::int64_t kFenceBytes = 512;
 constexpr std::int64_t kAlignment = 256;
 
@@ -173,7 +175,7 @@ TestTensor::TestTensor(attile_context *context, Placement placement, std::int32_
     const std::int64_t bytes = kFenceBytes + (layout.offset + span) * element_bits_ / 8 + kFenceBytes;
     memory_ = Memory(context, placement, bytes);
     view_.data = memory_.data() + origin_;
-    initial_.assign(static_cast<std::size_t>(bytes), kPoison);
+    initial_.assign(static_cast<std::size_t>(bytes), poison_of(dtype, is_output));
 }
 
 TestTensor::TestTensor(attile_context *context, Placement placement, std::int32_t dtype, const Values &values, const Layout &layout)
@@ -288,9 +290,10 @@ std::vector<std::byte> TestTensor::element_bytes_in_order() const {
 
 std::vector<bool> TestTensor::untouched() const {
     std::vector<bool> result;
+    const std::byte poison = poison_of(view_.dtype, is_output_);
     for_each_element([&](std::size_t, std::size_t byte) {
         const auto first = current_.begin() + static_cast<std::ptrdiff_t>(byte);
-        result.push_back(std::all_of(first, first + element_bits_ / 8, [](std::byte b) { return b == kPoison; }));
+        result.push_back(std::all_of(first, first + element_bits_ / 8, [poison](std::byte b) { return b == poison; }));
     });
     return result;
 }

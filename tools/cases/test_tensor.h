@@ -78,7 +78,7 @@ class TestTensor {
     TestTensor() = default;  ///< absent
     /// An input.
     TestTensor(attile_context *context, Placement placement, std::int32_t dtype, const Values &values, const Layout &layout = {});
-    /// An output, prefilled with NaN bytes.
+    /// An output, prefilled with NaN bytes, of int8 with -128.
     static TestTensor output(attile_context *context, Placement placement, std::int32_t dtype, const std::vector<std::int64_t> &shape,
                              const Layout &layout = {});
     /// An input that the call overwrites.

@@ -15,6 +15,7 @@
 #include "attention/decode_lines-inl.h"
 #include "attention/decode_rows-inl.h"
 #include "attention/keys-inl.h"
+#include "attention/lanes-inl.h"
 #include "gemm/few_rows-inl.h"
 #include "math-inl.h"
 
@@ -201,6 +202,13 @@ void decode_finish(const attile_attention_problem &p, const AttentionRows &rows,
         const SoftmaxEnd<T> end = softmax_end(numbers.maximum, numbers.sum + numbers.rounded_off, sink, p.lse.data != nullptr);
         const int64_t row = rows.entry.q_start + i;
         if (p.lse.data != nullptr) store_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, rows.entry.b, h, row), end.lse);
+        if constexpr (std::is_same_v<T, float>) {
+            if (is_narrow(p.o.dtype)) {
+                for (int64_t c = 0; c < p.head_dim_v; ++c) sums[c] *= end.factor;
+                store_result(narrow_o(p, rows.entry, h, row), 0, p.head_dim_v, sums);
+                continue;
+            }
+        }
         for (int64_t c = 0; c < p.head_dim_v; ++c) {
             store_element<T>(p.o.data, p.o.dtype, offset_of(p.o, rows.entry.b, h, row, c), sums[c] * end.factor);
         }

@@ -88,7 +88,7 @@ double attention_bytes(const attile_attention_problem &p) {
     };
     return rows * (d * bytes(p.q) + dv * bytes(p.o) + bytes(p.lse)) + keys * (d * bytes(p.k) + dv * bytes(p.v)) +
            scales(p.q_scale, p.heads_q, p.total_q, d, p.q_group) + scales(p.k_scale, p.heads_kv, p.total_k, d, p.k_group) +
-           scales(p.v_scale, p.heads_kv, p.total_k, dv, p.v_group);
+           scales(p.v_scale, p.heads_kv, p.total_k, dv, p.v_group) + scales(p.o_scale, p.heads_q, p.total_q, dv, p.o_group);
 }
 
 int64_t page_of(const attile_attention_problem &p, int64_t b, int64_t j) {

@@ -45,6 +45,9 @@ HWY_NOINLINE void write_panel(const attile_attention_problem &p, const Attention
         }
     }
     scale_lanes<T>(p.head_dim_v, factor, sums);
+    if constexpr (std::is_same_v<T, float>) {
+        if (is_narrow(p.o.dtype)) return store_narrow_lanes(p, rows.entry, lanes, sums);
+    }
     store_lanes<T>(p.o, rows.entry, lanes, p.head_dim_v, offset, sums);
 }
 

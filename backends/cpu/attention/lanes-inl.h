@@ -12,6 +12,7 @@
 #include "attention/attention.h"
 #include "attention/tile-inl.h"
 #include "gemm/pack-inl.h"
+#include "narrow_row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attile::cpu {
@@ -98,6 +99,27 @@ void store_lanes(const attile_operand &x, const AttentionEntry &entry, const Lan
         using S = decltype(s);
         scatter_rows<T, S>(columns, kPanel<T>, width, static_cast<S *>(x.data), offset, x.stride[3], lanes.count);
     });
+}
+
+// A row of o of 8 bits.
+inline ResultRow narrow_o(const attile_attention_problem &p, const AttentionEntry &entry, int64_t h, int64_t row) {
+    const attile_operand &scale = p.o_scale;
+    const float *const first = scale.data == nullptr ? nullptr : static_cast<const float *>(scale.data) + offset_of(scale, entry.b, h, row);
+    return {static_cast<int8_t *>(p.o.data) + offset_of(p.o, entry.b, h, row), p.o.dtype, p.o.stride[3], first, scale.stride[3], p.o_group};
+}
+
+// The same way back for o of 8 bits.
+inline void store_narrow_lanes(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes &lanes, const float *columns) {
+    constexpr int64_t kRun = 64;
+    float x[kRun];
+    for (int64_t w = 0; w < lanes.count; ++w) {
+        const ResultRow row = narrow_o(p, entry, lanes.head[w], entry.q_start + lanes.row[w]);
+        for (int64_t first = 0; first < p.head_dim_v; first += kRun) {
+            const int64_t count = least(kRun, p.head_dim_v - first);
+            for (int64_t c = 0; c < count; ++c) x[c] = columns[(first + c) * kPanel<float> + w];
+            store_result(row, first, count, x);
+        }
+    }
 }
 
 // columns *= factor, a lane each.

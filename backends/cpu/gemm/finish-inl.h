@@ -9,6 +9,7 @@
 
 #include "gemm/gemm.h"
 #include "math-inl.h"
+#include "narrow_row-inl.h"
 #include "simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -43,6 +44,21 @@ HWY_NOINLINE void store_row(const MatrixView &view, int64_t i, int64_t j, int64_
             for (int64_t c = 0; c < count; ++c) p[c * view.column] = to_storage<S>(row[c]);
         }
     });
+}
+
+// Of d, whose numbers of 8 bits are the result over its scale.
+template <class T>
+HWY_INLINE void store_end(const GemmView &view, int64_t i, int64_t j, int64_t count, const T *row) {
+    if constexpr (std::is_same_v<T, float>) {
+        if (is_narrow(view.d.dtype)) {
+            const ScaleView &scale = view.d_scale;
+            const float *const first = scale.data == nullptr ? nullptr : scale.data + i * scale.row;
+            store_result({static_cast<int8_t *>(view.d.data) + i * view.d.row, view.d.dtype, view.d.column, first, scale.column, 1}, j,
+                         count, row);
+            return;
+        }
+    }
+    store_row(view.d, i, j, count, row);
 }
 
 // row = factor row + other
@@ -116,7 +132,7 @@ void finish_rectangle(const GemmView &view, T *sums, int64_t sums_step, int64_t 
                 scale(alpha, row, count);
             }
             if (last && view.activation != ATTILE_ACTIVATION_NONE) activate(view.activation, row, count);
-            store_row(view.d, i0 + i, j0 + j, count, row);
+            store_end(view, i0 + i, j0 + j, count, row);
         }
     }
 }

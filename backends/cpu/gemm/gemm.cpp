@@ -275,10 +275,12 @@ GemmView gemm_view(const attile_gemm_problem &problem, const GemmPlan &plan, int
     view.bias = matrix(problem.bias, plan.swapped, x, y);
     view.a_scale = scales(problem.a_scale, problem.a_group, x, y);
     view.b_scale = scales_of_b(problem, x, y);
+    view.d_scale = scales(problem.d_scale, {1, 1}, x, y);
     if (plan.swapped) {
         const ScaleView of_a = view.a_scale;
         view.a_scale = view.b_scale.transposed();
         view.b_scale = of_a.transposed();
+        view.d_scale = view.d_scale.transposed();
     }
     // An axis of extent 1 has stride 0 or anything: 1 lets it count as contiguous.
     if (view.n == 1) view.b.column = view.c.column = view.d.column = view.bias.column = 1;
@@ -347,6 +349,7 @@ int32_t gemm_query(void *opaque, const attile_gemm_problem *problem, attile_supp
     for (const attile_operand *of_b : {&problem->b_scale, &problem->b_zero}) {
         support->bytes += bytes_of(*of_b, blocks(k, problem->b_group[0]) * blocks(n, problem->b_group[1]));
     }
+    support->bytes += bytes_of(problem->d_scale, (problem->d_scale.stride[2] != 0 ? m : 1) * (problem->d_scale.stride[3] != 0 ? n : 1));
     support->threads = 1;
     support->splits = 1;
     return ATTILE_OK;

@@ -43,6 +43,7 @@ struct GemmView {
     double alpha = 1, beta = 0;
     int32_t activation = 0;
     ScaleView a_scale, b_scale;
+    ScaleView d_scale;  // one for each number of d, by strides
 };
 
 // A product of a piece of depth `depth` for a rectangle of d.

@@ -5,6 +5,7 @@
 #include "attention/exact/plan.h"
 #include "attention/mma/widened.h"
 #include "attention/plan.h"
+#include "attention/result.h"
 #include "attention/simt/plan.h"
 #include "attention/sm80/plan.h"
 #include "attention/sm90/bytes_plan.h"
@@ -27,7 +28,8 @@ Planned<attile_attention_problem> plan_several_types(Device &device, const attil
 
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_attention_problem> kList[] = {
-    {nullptr, nullptr, exact::plan_attention},  // f64, f32; those below round sums as they go.
+    {nullptr, nullptr, exact::plan_attention},  // f64, f32; those below round sums as they go,
+    {nullptr, nullptr, plan_attention_result},  // and store no 8 bits.
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_attention_bytes},  // e4m3
 #endif

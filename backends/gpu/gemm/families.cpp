@@ -4,6 +4,7 @@
 
 #include "gemm/exact/plan.h"
 #include "gemm/narrow/plan.h"
+#include "gemm/narrow/result.h"
 #include "gemm/simt/plan.h"
 #include "gemm/sm80/few_narrow.h"
 #include "gemm/sm80/plan.h"
@@ -27,7 +28,8 @@ Planned<attile_gemm_problem> plan_few_narrow(Device &device, const attile_gemm_p
 
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_gemm_problem> kList[] = {
-    {nullptr, nullptr, exact::plan_gemm},  // Those below round sums as they go.
+    {nullptr, nullptr, exact::plan_gemm},          // Those below round sums as they go,
+    {nullptr, nullptr, narrow::plan_gemm_result},  // and store no 8 bits.
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_gemm_eight_bits},  // i8, e4m3
 #endif

@@ -19,14 +19,14 @@ template <class Problem, class Take>
 void for_operands(Problem &p, const Take &take) {
     using Kind = std::remove_const_t<Problem>;
     if constexpr (std::is_same_v<Kind, attile_gemm_problem>) {
-        for (auto *x : {&p.a, &p.b, &p.c, &p.d, &p.bias, &p.a_scale, &p.b_scale, &p.b_zero}) take(*x);
+        for (auto *x : {&p.a, &p.b, &p.c, &p.d, &p.bias, &p.a_scale, &p.b_scale, &p.b_zero, &p.d_scale}) take(*x);
     } else if constexpr (std::is_same_v<Kind, attile_gemm_grouped_problem>) {
         take(p.row_offsets);
     } else if constexpr (std::is_same_v<Kind, attile_attention_problem>) {
         for (auto *x :
              {&p.q,         &p.k,           &p.v,        &p.o,        &p.lse,         &p.bias,       &p.allowed,       &p.alibi_slopes,
               &p.sinks,     &p.key_lengths, &p.cu_len_q, &p.cu_len_k, &p.block_table, &p.key_starts, &p.causal_offset, &p.block_mask,
-              &p.tree_mask, &p.k_scale,     &p.v_scale,  &p.q_scale})
+              &p.tree_mask, &p.k_scale,     &p.v_scale,  &p.q_scale,  &p.o_scale})
             take(*x);
     } else if constexpr (std::is_same_v<Kind, attile_attention_backward_problem>) {
         for (auto *x : {&p.dout, &p.dlse, &p.dq, &p.dk, &p.dv, &p.dbias, &p.dsinks}) take(*x);

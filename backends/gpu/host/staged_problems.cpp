@@ -46,6 +46,21 @@ void set(int64_t (&values)[kStagedDims], int64_t a, int64_t b, int64_t c, int64_
 
 bool is_of_four_bits(const attile_operand &x) { return x.dtype == ATTILE_I4 || x.dtype == ATTILE_U4; }
 
+Axis blocks(int64_t extent, int64_t group) { return {ceil_div(extent, std::max<int64_t>(group, 1))}; }
+
+// B and what belongs to its numbers.
+void add_b(StagedCall &call, attile_gemm_problem &p, PackedNumbers &b, const Axis &x, const Axis &y, const Axis &n) {
+    if (is_of_four_bits(p.b)) {
+        b.bytes.dtype = ATTILE_I8;
+        for (int axis = 0; axis < 4; ++axis) b.bytes.stride[axis] = axis == b.axis ? 1 : p.b.stride[axis] / 2;
+        add(call, b.bytes, {x, y, {b.axis == 2 ? p.k / 2 : p.k}, {b.axis == 2 ? p.n : p.n / 2}});
+    } else {
+        add(call, p.b, {x, y, {p.k}, n});
+    }
+    for (attile_operand *const of_b : {&p.b_scale, &p.b_zero})
+        add(call, *of_b, {x, y, blocks(p.k, p.b_group[0]), blocks(p.n, p.b_group[1])});
+}
+
 // Chunks of rows should still fill whole tiles of the fastest kernels.
 constexpr int64_t kTileGranule = 256;
 // Rows of a column-wise reduction are neighbours in memory: keep whole cache lines together.
@@ -53,28 +68,25 @@ constexpr int64_t kRowGranule = 64;
 
 }  // namespace
 
+void PackedNumbers::follow(attile_operand &numbers) const {
+    if (!is_of_four_bits(numbers)) return;
+    numbers.data = bytes.data;
+    for (int i = 0; i < 4; ++i) numbers.stride[i] = i == axis ? 1 : 2 * bytes.stride[i];
+}
+
 // Dimensions x, y, n, m: with columns outside rows, B's chunk stays while A's pass by. Columns are cut only for memory's sake. Numbers of 8
 // and 4 bits are not cut along rows and columns, of which several may share a scale or a byte.
-StagedProblem<attile_gemm_problem>::StagedProblem(const attile_gemm_problem &from)
-    : problem(from), b_bytes(from.b), packed_axis(from.b.stride[2] == 1 ? 2 : 3) {
+StagedProblem<attile_gemm_problem>::StagedProblem(const attile_gemm_problem &from) : problem(from), b(from.b) {
     const bool is_narrow = (from.a.dtype != 0 && (from.a.dtype & 0xff) <= 8) || (from.b.dtype != 0 && (from.b.dtype & 0xff) <= 8);
     const bool is_cut = !is_narrow;
     const Axis x{from.batch[0], 0}, y{from.batch[1], 1}, n{from.n, is_cut ? 2 : -1}, m{from.m, is_cut ? 3 : -1}, k{from.k};
-    call.operands.reserve(8);
+    call.operands.reserve(9);
     add(call, problem.a, {x, y, m, k});
-    if (is_of_four_bits(from.b)) {
-        b_bytes.dtype = ATTILE_I8;
-        for (int axis = 0; axis < 4; ++axis) b_bytes.stride[axis] = axis == packed_axis ? 1 : from.b.stride[axis] / 2;
-        add(call, b_bytes, {x, y, {packed_axis == 2 ? from.k / 2 : from.k}, {packed_axis == 2 ? from.n : from.n / 2}});
-    } else {
-        add(call, problem.b, {x, y, k, n});
-    }
-    const auto blocks = [](int64_t extent, int64_t group) { return Axis{ceil_div(extent, std::max<int64_t>(group, 1))}; };
+    add_b(call, problem, b, x, y, n);
     add(call, problem.a_scale, {x, y, blocks(from.m, from.a_group[0]), blocks(from.k, from.a_group[1])});
-    for (attile_operand *const of_b : {&problem.b_scale, &problem.b_zero})
-        add(call, *of_b, {x, y, blocks(from.k, from.b_group[0]), blocks(from.n, from.b_group[1])});
     add(call, problem.c, {x, y, m, n});
     add(call, problem.bias, {x, y, m, n});
+    add(call, problem.d_scale, {x, y, m, n});
     add(call, problem.d, {x, y, m, n}, true);
     set(call.units, from.batch[0], from.batch[1], is_cut ? from.n : 1, is_cut ? from.m : 1);
     set(call.granule, 1, 1, kTileGranule, kTileGranule);
@@ -88,28 +100,31 @@ void StagedProblem<attile_gemm_problem>::resize(const int64_t count[kStagedDims]
     problem.batch[1] = count[1];
     if (call.units[2] > 1) problem.n = count[2];
     if (call.units[3] > 1) problem.m = count[3];
-    if (!is_of_four_bits(problem.b)) return;
-    problem.b.data = b_bytes.data;
-    for (int axis = 0; axis < 4; ++axis) problem.b.stride[axis] = axis == packed_axis ? 1 : 2 * b_bytes.stride[axis];
+    b.follow(problem.b);
 }
 
-// Dimension n. The rows of a group are known on the device alone.
-StagedProblem<attile_gemm_grouped_problem>::StagedProblem(const attile_gemm_grouped_problem &from) : problem(from), product(*from.product) {
+// Dimension n, but of B of 8 and 4 bits. The rows of a group are known on the device alone.
+StagedProblem<attile_gemm_grouped_problem>::StagedProblem(const attile_gemm_grouped_problem &from)
+    : problem(from), product(*from.product), b(from.product->b) {
     problem.product = &product;
-    const Axis y{product.batch[1]}, n{product.n, 2}, m{product.m}, k{product.k};
-    call.operands.reserve(6);
+    const bool is_cut = (product.b.dtype & 0xff) > 8;
+    const Axis y{product.batch[1]}, n{product.n, is_cut ? 2 : -1}, m{product.m}, k{product.k};
+    call.operands.reserve(8);
     add(call, problem.row_offsets, {{1}, {product.batch[1] + 1}});
     add(call, product.a, {{1}, {1}, m, k});
-    add(call, product.b, {{1}, y, k, n});
+    add_b(call, product, b, {1}, y, n);
     add(call, product.c, {{1}, {1}, m, n});
     add(call, product.bias, {{1}, y, {1}, n});
     add(call, product.d, {{1}, {1}, m, n}, true);
     call.operands.back().is_partial = true;  // Rows of no group stay as they are.
-    set(call.units, 1, 1, product.n, 1);
+    set(call.units, 1, 1, is_cut ? product.n : 1, 1);
     set(call.granule, 1, 1, kTileGranule, 1);
 }
 
-void StagedProblem<attile_gemm_grouped_problem>::resize(const int64_t count[kStagedDims]) { product.n = count[2]; }
+void StagedProblem<attile_gemm_grouped_problem>::resize(const int64_t count[kStagedDims]) {
+    if (call.units[2] > 1) product.n = count[2];
+    b.follow(product.b);
+}
 
 // Dimensions batch entries and key heads. Packed sequences lie one after another in the same axis, where only the lengths, which are data,
 // say how: they are cut by heads alone. Pages belong to no batch entry, so all of a head's pages are sent.
@@ -128,7 +143,7 @@ StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_pr
     }
     const Axis rows{from.len_q}, keys{from.len_k};
     const auto groups = [](int64_t columns, int64_t each) { return Axis{ceil_div(columns, std::max<int64_t>(each, 1))}; };
-    call.operands.reserve(23);
+    call.operands.reserve(24);
     add(call, problem.q, {bq, hq, lq, {from.head_dim}});
     const auto add_cached = [&](attile_operand &numbers, attile_operand &bytes, int64_t columns) {
         if (!is_of_four_bits(numbers)) return add(call, numbers, {bk, hkv, lk, {columns}});
@@ -141,6 +156,7 @@ StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_pr
     add(call, problem.q_scale, {bq, hq, lq, groups(from.head_dim, from.q_group)});
     add(call, problem.k_scale, {bk, hkv, lk, groups(from.head_dim, from.k_group)});
     add(call, problem.v_scale, {bk, hkv, lk, groups(from.head_dim_v, from.v_group)});
+    add(call, problem.o_scale, {bq, hq, lq, groups(from.head_dim_v, from.o_group)});
     add(call, problem.bias, {b, hq, rows, keys});
     add(call, problem.allowed, {b, hq, rows, keys});
     add(call, problem.alibi_slopes, {b, hq});

@@ -14,6 +14,15 @@ namespace attile::gpu {
 template <class Problem>
 struct StagedProblem;
 
+// B as it is staged: of 4 bits as bytes, two numbers each along the axis where they are neighbours, which the operand then follows.
+struct PackedNumbers {
+    attile_operand bytes;
+    int axis;  // 2 or 3.
+
+    explicit PackedNumbers(const attile_operand &of) : bytes(of), axis(of.stride[2] == 1 ? 2 : 3) {}
+    void follow(attile_operand &numbers) const;
+};
+
 template <>
 struct StagedProblem<attile_gemm_problem> {
     explicit StagedProblem(const attile_gemm_problem &from);
@@ -21,8 +30,7 @@ struct StagedProblem<attile_gemm_problem> {
     StagedProblem &operator=(const StagedProblem &) = delete;
     void resize(const int64_t count[kStagedDims]);
     attile_gemm_problem problem;
-    attile_operand b_bytes;  // B of 4 bits as bytes, two numbers each along its packed axis; problem.b follows it.
-    int packed_axis;
+    PackedNumbers b;
     StagedCall call;
 };
 
@@ -34,6 +42,7 @@ struct StagedProblem<attile_gemm_grouped_problem> {
     void resize(const int64_t count[kStagedDims]);
     attile_gemm_grouped_problem problem;
     attile_gemm_problem product;
+    PackedNumbers b;
     StagedCall call;
 };
 

@@ -81,25 +81,6 @@ void place_axes(const attile_quantize_problem &p, QuantizeAxis (&axes)[4]) {
     while (used > 0) axes[--used] = {1, 1, 0, 0, 0, 0};
 }
 
-simt::NumberKind kind_of(int32_t dtype) {
-    switch (dtype) {
-        case ATTILE_I8:
-            return simt::NumberKind::kI8;
-        case ATTILE_I4:
-            return simt::NumberKind::kI4;
-        case ATTILE_U4:
-            return simt::NumberKind::kU4;
-        case ATTILE_F32:
-            return simt::NumberKind::kF32;
-        case ATTILE_F16:
-            return simt::NumberKind::kF16;
-        case ATTILE_BF16:
-            return simt::NumberKind::kBF16;
-        default:
-            return dtype == ATTILE_F8_E4M3 ? simt::NumberKind::kE4m3 : simt::NumberKind::kE5m2;
-    }
-}
-
 void fill_places(const attile_quantize_problem &p, simt::RowPlaces &places) {
     places.angle_rows = p.rope_positions;
     places.pairs = p.rope_positions != 0 ? p.rope_pairs : 0;
@@ -124,13 +105,7 @@ void fill_arguments(const attile_quantize_problem &p, simt::QuantizeArguments &a
     QuantizeAxis axes[4];
     place_axes(p, axes);
     const int64_t vec = 128 / dtype_bits(p.x.dtype);
-    a.kind = kind_of(p.q.dtype);
-    a.format = a.kind == simt::NumberKind::kE4m3 ? kE4m3Format : kE5m2Format;
-    a.most = a.kind == simt::NumberKind::kI8   ? 127.0f
-             : a.kind == simt::NumberKind::kI4 ? 7.0f
-             : a.kind == simt::NumberKind::kU4 ? 15.0f
-                                               : a.format.largest;
-    a.least = a.kind == simt::NumberKind::kU4 ? 0.0f : -a.most;
+    simt::set_numbers(p.q.dtype, a);
     a.has_two_ends = a.kind == simt::NumberKind::kU4 && p.scale_given == 0;
     fill_places(p, a.places);
     a.hadamard = p.hadamard;

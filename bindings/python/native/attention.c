@@ -8,7 +8,7 @@
     X(mask) X(window) X(bias) X(allowed) X(alibi_slopes) X(sinks) X(key_lengths) X(cu_len_q) X(cu_len_k) X(max_len_q) X(max_len_k)
 #define LAST(X) X(flags) X(stream) X(workspace) X(query)
 #define LATER(X) X(key_starts) X(causal_offset) X(block_mask) X(tree_mask)
-#define FORWARD(X) X(q) X(k) X(v) X(out) X(lse) OPTIONS(X) X(block_table) LATER(X) X(k_scale) X(v_scale) X(q_scale) LAST(X)
+#define FORWARD(X) X(q) X(k) X(v) X(out) X(lse) OPTIONS(X) X(block_table) LATER(X) X(k_scale) X(v_scale) X(q_scale) X(o_scale) LAST(X)
 #define BACKWARD(X) X(dout) X(q) X(k) X(v) X(out) X(lse) X(dq) X(dk) X(dv) X(dbias) X(dsinks) OPTIONS(X) LATER(X) X(dlse) LAST(X)
 NATIVE_PARAMETERS(attention, FORWARD)
 NATIVE_PARAMETERS(attention_backward, BACKWARD)
@@ -48,10 +48,11 @@ PyObject *native_attention(PyObject *self, PyObject *const *args, Py_ssize_t giv
     NATIVE_STAMP(x);
     if (native_sort(NATIVE_attention, 3, 3, args, given, keywords, (PyObject **)&v) < 0 || v.q == Py_None || FILL(&call, v, x) ||
         native_view(&call, v.block_table, &x.block_table) < 0 || native_view(&call, v.k_scale, &x.k_scale) < 0 ||
-        native_view(&call, v.v_scale, &x.v_scale) < 0 || native_view(&call, v.q_scale, &x.q_scale) < 0)
+        native_view(&call, v.v_scale, &x.v_scale) < 0 || native_view(&call, v.q_scale, &x.q_scale) < 0 ||
+        native_view(&call, v.o_scale, &x.o_scale) < 0)
         goto pure;
     const int64_t shape[4] = {x.q.shape[0], x.q.shape[1], x.q.shape[2], x.v.shape[3]};
-    const int32_t type = (x.q.dtype & 0xff) == 8 ? ATTILE_F32 : 0; /* No result has 8 bits. */
+    const int32_t type = (x.q.dtype & 0xff) == 8 ? ATTILE_F32 : 0; /* Results of 8 bits are the caller's. */
     if (native_output(&call, v.out, v.q, &x.q, type, 4, shape, &x.o, &out) < 0) goto pure;
     if (NATIVE_IS_GIVEN(v.lse) && v.lse != Py_False &&
         native_output(&call, v.lse == Py_True ? NULL : v.lse, v.q, &x.q, x.q.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32, 3, shape,

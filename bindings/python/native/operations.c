@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operation.h"
 
-#define GEMM_OPERANDS(X) X(a) X(b) X(c) X(out) X(alpha) X(beta) X(bias) X(bias_axis) X(activation) X(a_scale) X(b_scale) X(b_zero)
+#define GEMM_OPERANDS(X) \
+    X(a) X(b) X(c) X(out) X(alpha) X(beta) X(bias) X(bias_axis) X(activation) X(a_scale) X(b_scale) X(b_zero) X(d_scale)
 #define GEMM(X) GEMM_OPERANDS(X) X(flags) X(stream) X(workspace) X(query)
 NATIVE_PARAMETERS(gemm, GEMM)
 
@@ -33,7 +34,7 @@ PyObject *native_gemm(PyObject *self, PyObject *const *args, Py_ssize_t given, P
         native_choice(v.bias_axis, native.given.bias_axes, &x.bias_axis) < 0 || native_view(&call, v.a, &x.a) < 0 ||
         native_view(&call, v.b, &x.b) < 0 || native_view(&call, v.c, &x.c) < 0 || native_view(&call, v.bias, &x.bias) < 0 ||
         native_view(&call, v.a_scale, &x.a_scale) < 0 || native_view(&call, v.b_scale, &x.b_scale) < 0 ||
-        native_view(&call, v.b_zero, &x.b_zero) < 0)
+        native_view(&call, v.b_zero, &x.b_zero) < 0 || native_view(&call, v.d_scale, &x.d_scale) < 0)
         goto pure;
     if (!NATIVE_IS_GIVEN(v.out) && (x.a.dtype & 0xff) == 8) goto pure; /* The result is of another type. */
     const int32_t rank = NATIVE_IS_GIVEN(v.out) ? 0 : product_shape(&x.a, &x.b, shape);

@@ -15,8 +15,8 @@ typedef struct {
     { name, offsetof(attile_##operation##_args, field), offsetof(attile_##operation##_pointers, field) }
 #define GEMM(field) OPERAND(gemm, #field, field)
 #define ATTENTION(field) OPERAND(attention, #field, field)
-static const operand of_gemm[] = {OPERAND(gemm, "out", d), GEMM(a),       GEMM(b),     GEMM(c), GEMM(bias),
-                                  GEMM(a_scale),           GEMM(b_scale), GEMM(b_zero)};
+static const operand of_gemm[] = {OPERAND(gemm, "out", d), GEMM(a),       GEMM(b),      GEMM(c),      GEMM(bias),
+                                  GEMM(a_scale),           GEMM(b_scale), GEMM(b_zero), GEMM(d_scale)};
 static const operand of_attention[] = {OPERAND(attention, "out", o),
                                        ATTENTION(lse),
                                        ATTENTION(q),
@@ -36,7 +36,8 @@ static const operand of_attention[] = {OPERAND(attention, "out", o),
                                        ATTENTION(tree_mask),
                                        ATTENTION(k_scale),
                                        ATTENTION(v_scale),
-                                       ATTENTION(q_scale)};
+                                       ATTENTION(q_scale),
+                                       ATTENTION(o_scale)};
 enum { KEPT_OUT, KEPT_LSE, KEPT_WORKSPACE, KEPT_ON_GPU, KEPT }; /* Of the tuple that a prepared call keeps. */
 enum { OUT, LSE, MOST_OPERANDS = sizeof of_attention / sizeof *of_attention };
 

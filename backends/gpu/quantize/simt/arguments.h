@@ -3,6 +3,8 @@
 // have.
 #pragma once
 
+#include <attile/attile.h>
+
 #include "narrow.h"
 
 namespace attile::gpu::simt {
@@ -67,5 +69,32 @@ struct QuantizeArguments {
     bool x_vector = false, q_vector = false;  // Vectors are contiguous and aligned.
     RowPlaces places;
 };
+
+inline NumberKind kind_of(int32_t dtype) {
+    switch (dtype) {
+        case ATTILE_I8:
+            return NumberKind::kI8;
+        case ATTILE_I4:
+            return NumberKind::kI4;
+        case ATTILE_U4:
+            return NumberKind::kU4;
+        case ATTILE_F32:
+            return NumberKind::kF32;
+        case ATTILE_F16:
+            return NumberKind::kF16;
+        case ATTILE_BF16:
+            return NumberKind::kBF16;
+        default:
+            return dtype == ATTILE_F8_E4M3 ? NumberKind::kE4m3 : NumberKind::kE5m2;
+    }
+}
+
+// What numbers of a type are made with.
+inline void set_numbers(int32_t dtype, QuantizeArguments &a) {
+    a.kind = kind_of(dtype);
+    a.format = a.kind == NumberKind::kE4m3 ? kE4m3Format : kE5m2Format;
+    a.most = a.kind == NumberKind::kI8 ? 127.0f : a.kind == NumberKind::kI4 ? 7.0f : a.kind == NumberKind::kU4 ? 15.0f : a.format.largest;
+    a.least = a.kind == NumberKind::kU4 ? 0.0f : -a.most;
+}
 
 }  // namespace attile::gpu::simt

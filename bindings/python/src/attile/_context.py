@@ -116,15 +116,16 @@ class Context(Quantised, ContextBase):
 
     def gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
              bias_axis: Optional[s.BiasAxis] = None, activation: Optional[s.Activation] = None, a_scale: Optional[Array] = None, b_scale: Optional[Array] = None, b_zero: Optional[Array] = None,
-             flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
+             d_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """activation(alpha a b + beta c + bias) for a [..., M, K] and b [..., K, N], batch axes broadcast; returns ``out``.
 
         ``bias_axis`` "columns" (length N, the default with a bias) or "rows" (length M); ``activation`` None, "relu", "gelu", "gelu_tanh", "silu".
         ``a_scale`` and ``b_scale``: float32 scales of operands of 8 bits, [..., Ms, Ks] and [..., Ks, Ns]. Without ``out`` the result has a's type, or float32 if a is of 8 bits.
         b may be FourBits; ``b_zero``, of the shape of ``b_scale``, is taken off its unsigned numbers before they are scaled.
+        ``out`` may be given as int8, float8_e4m3fn or float8_e5m2: the result is then divided by ``d_scale``, float32, broadcast to ``out``, and rounded; ``c`` and ``bias`` are float32.
         ``query=True`` returns a Support instead of computing.
         """
-        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation, a_scale, b_scale, b_zero)
+        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation, a_scale, b_scale, b_zero, d_scale)
         call.finish(stream, flags, workspace)
         if query:
             return self._query("gemm", call)
@@ -133,11 +134,12 @@ class Context(Quantised, ContextBase):
 
     def _product(self, a: Array, b: Array, c: Optional[Array], out: Optional[Array], alpha: float, beta: float, bias: Optional[Array], bias_axis: Optional[s.BiasAxis],
                  activation: Optional[s.Activation], a_scale: Optional[Array], b_scale: Optional[Array],
-                 b_zero: Optional[Array]) -> tuple[Call, Array]:
+                 b_zero: Optional[Array], d_scale: Optional[Array]) -> tuple[Call, Array]:
         """A call of gemm() and its result, which is made if it was not given."""
         call = Call(s.GemmArgs(alpha=alpha, beta=beta, activation=choose(s.ACTIVATIONS, "activation", activation)))
         call.args.bias_axis = choose(s.BIAS_AXES, "bias_axis", bias_axis or ("columns" if bias is not None else None))
-        for name, array in (("a", a), ("b", b), ("c", c), ("bias", bias), ("a_scale", a_scale), ("b_scale", b_scale), ("b_zero", b_zero)):
+        for name, array in (("a", a), ("b", b), ("c", c), ("bias", bias), ("a_scale", a_scale), ("b_scale", b_scale), ("b_zero", b_zero),
+                            ("d_scale", d_scale)):
             call.put(name, array)
         if out is None:
             out = empty_like(a, gemm_shape(call.args.a, call.args.b), s.F32 if call.args.a.dtype & 0xFF == 8 else None)
@@ -146,9 +148,9 @@ class Context(Quantised, ContextBase):
 
     def prepare_gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
                      bias_axis: Optional[s.BiasAxis] = None, activation: Optional[s.Activation] = None, a_scale: Optional[Array] = None, b_scale: Optional[Array] = None,
-                     b_zero: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
+                     b_zero: Optional[Array] = None, d_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
         """gemm() with these arguments, validated and planned once for many launches; nothing is computed."""
-        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation, a_scale, b_scale, b_zero)
+        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation, a_scale, b_scale, b_zero, d_scale)
         call.finish(stream, flags, workspace)
         return Prepared(self, "gemm", call, out, workspace=workspace)
 
@@ -177,7 +179,7 @@ class Context(Quantised, ContextBase):
                   alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                   cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, key_starts: Optional[Array] = None,
                   causal_offset: Optional[Array] = None, block_mask: Optional[Array] = None, tree_mask: Optional[Array] = None, k_scale: Optional[Array] = None,
-                  v_scale: Optional[Array] = None, q_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
+                  v_scale: Optional[Array] = None, q_scale: Optional[Array] = None, o_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """softmax(scale q k^T) v for q [B, Hq, Lq, D], k [B, Hkv, Lk, D], v [B, Hkv, Lk, Dv], with every option of attile_attention().
 
         ``mask``: None, "causal_top_left", "causal_bottom_right", or "window_top_left" / "window_bottom_right" with ``window=(left, right)``, -1 open.
@@ -187,12 +189,12 @@ class Context(Quantised, ContextBase):
         ``tree_mask``: bool or uint8 [B, Hq, Lq, T], all but T broadcast: of the last T keys of an entry, the drafts of speculative decoding, False hides one.
         ``k`` and ``v`` may be of other types than ``q``, also of 8 bits: int8, float8_e4m3fn or float8_e5m2, or FourBits along D. ``k_scale`` and ``v_scale``: float32, broadcast to [B, Hkv, Lk, G],
         the factors of their numbers: G is 1, D (for ``v`` Dv), or that over 32, 64 or 128. ``q`` too may be of 8 bits, with ``q_scale`` broadcast to [B, Hq, Lq, G]; ``out`` is then
-        float32, or float16 or bfloat16 as given. Else the results have the type of ``q``. ``flags=attile.FLAG_FAST_ACCUMULATION`` lets sums of float8_e4m3fn lose bits, for speed.
+        float32, or float16 or bfloat16 as given. Else the results have the type of ``q``. An ``out`` of 8 bits that is given is the result over ``o_scale``, broadcast to [B, Hq, Lq, G], rounded. ``flags=attile.FLAG_FAST_ACCUMULATION`` lets sums of float8_e4m3fn lose bits, for speed.
         """
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
                              key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table,
                              key_starts=key_starts, causal_offset=causal_offset, block_mask=block_mask, tree_mask=tree_mask, k_scale=k_scale, v_scale=v_scale,
-                             q_scale=q_scale)
+                             q_scale=q_scale, o_scale=o_scale)
         out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
         if query:
@@ -218,12 +220,12 @@ class Context(Quantised, ContextBase):
                           alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                           cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, key_starts: Optional[Array] = None,
                           causal_offset: Optional[Array] = None, block_mask: Optional[Array] = None, tree_mask: Optional[Array] = None, k_scale: Optional[Array] = None,
-                          v_scale: Optional[Array] = None, q_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
+                          v_scale: Optional[Array] = None, q_scale: Optional[Array] = None, o_scale: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
         """attention() with these arguments, validated and planned once for many launches; nothing is computed."""
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
                              key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table,
                              key_starts=key_starts, causal_offset=causal_offset, block_mask=block_mask, tree_mask=tree_mask, k_scale=k_scale, v_scale=v_scale,
-                             q_scale=q_scale)
+                             q_scale=q_scale, o_scale=o_scale)
         out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
         return Prepared(self, "attention", call, out, lse, workspace)

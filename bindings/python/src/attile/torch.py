@@ -28,7 +28,7 @@ __all__ = ["attention", "disable", "enable", "gemm", "register_transformers", "s
 
 _untyped: Any = torch  # For functions of PyTorch that have no types.
 
-_OF_FORWARD = ("block_table", "k_scale", "v_scale", "q_scale")  # behind TENSORS: what the backward call does not have
+_OF_FORWARD = ("block_table", "k_scale", "v_scale", "q_scale", "o_scale")  # behind TENSORS: what the backward call does not have
 
 # Options of both calls of attention.
 _NUMBERS = "float scale=0.0, float softcap=0.0, str? mask=None, SymInt[] window=[0, 0], SymInt max_len_q=0, SymInt max_len_k=0, int flags=0"
@@ -53,7 +53,7 @@ def _gemm(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tenso
 
 
 def _out_of(q: Tensor, v: Tensor, blhd: bool, dtype: Optional[torch.dtype]) -> Tensor:
-    """A new result of attention; of q's type or, since no result has 8 bits, of float32."""
+    """A new result of attention; of q's type, or of float32 where that has 8 bits."""
     dtype = dtype or (torch.float32 if q.element_size() == 1 else q.dtype)
     return empty_out(q, v, dtype) if blhd else q.new_empty((*q.shape[:3], v.shape[3]), dtype=dtype)
 
@@ -120,7 +120,7 @@ def _bias_gradient(dout: Tensor, shape: torch.Size, dtype: torch.dtype, bias_axi
 
 
 def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, *tensors, block_table, k_scale, v_scale, q_scale = inputs
+    q, k, v, *tensors, block_table, k_scale, v_scale, _, _ = inputs
     if block_table is not None:
         raise RuntimeError("no gradient comes through attention with a block_table: call under torch.no_grad()")
     if q.element_size() == 1:
@@ -196,12 +196,12 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, lse: bool = False, scale: floa
               key_lengths: Optional[Tensor] = None, cu_len_q: Optional[Tensor] = None, cu_len_k: Optional[Tensor] = None, max_len_q: int = 0, max_len_k: int = 0,
               block_table: Optional[Tensor] = None, key_starts: Optional[Tensor] = None, causal_offset: Optional[Tensor] = None, block_mask: Optional[Tensor] = None,
               tree_mask: Optional[Tensor] = None, k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, q_scale: Optional[Tensor] = None,
-              out_dtype: Optional[torch.dtype] = None, flags: int = 0) -> Union[Tensor, tuple[Tensor, Tensor]]:
+              o_scale: Optional[Tensor] = None, out_dtype: Optional[torch.dtype] = None, flags: int = 0) -> Union[Tensor, tuple[Tensor, Tensor]]:
     """Attention as attile.attention(), in a new tensor of ``out_dtype``, else of q's type, or float32 where q is of 8 bits; with ``lse`` (out, lse).
 
     Gradients come from both to q, k, v, bias and sinks by attile.attention_backward(); that of alibi_slopes, of paged keys, of k or v of another type than q and of 8 bits is refused.
     """
     out, found = torch.ops.attile.attention(q, k, v, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, key_starts, causal_offset, block_mask, tree_mask,
-                                            block_table, k_scale, v_scale, q_scale, scale=scale, softcap=softcap, mask=mask, window=list(window), max_len_q=max_len_q,
+                                            block_table, k_scale, v_scale, q_scale, o_scale, scale=scale, softcap=softcap, mask=mask, window=list(window), max_len_q=max_len_q,
                                             max_len_k=max_len_k, out_dtype=out_dtype, flags=flags)
     return (out, found) if lse else out

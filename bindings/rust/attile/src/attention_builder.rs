@@ -194,6 +194,12 @@ impl<'a> Attention<'a> {
         self
     }
 
+    /// What o's numbers of 8 bits are factors of, broadcast to [B, Hq, Lq, G]: o is the result over it, rounded. Since 1.1.
+    pub fn o_scale(mut self, scale: TensorRef<'a>) -> Self {
+        self.args.o_scale = scale.raw;
+        self
+    }
+
     /// Where q, k and v are all [`E4m3`](crate::E4m3), sums may lose bits and the weights of o may be rounded to that type, as tensor cores
     /// want it.
     pub fn fast_accumulation(mut self) -> Self {

@@ -120,6 +120,12 @@ impl<'a> Gemm<'a> {
         self
     }
 
+    /// What D's numbers of 8 bits are factors of: D is the result over it, rounded. Broadcast to D. Since 1.1.
+    pub fn d_scale(mut self, scale: TensorRef<'a>) -> Self {
+        self.args.d_scale = scale.raw;
+        self
+    }
+
     /// Ends with an activation.
     pub fn activation(mut self, activation: Activation) -> Self {
         self.args.activation = activation.raw();

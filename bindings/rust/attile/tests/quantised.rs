@@ -45,6 +45,32 @@ fn keys_and_values_of_eight_bits() {
 }
 
 #[test]
+fn results_of_eight_bits() {
+    let context = Context::new().unwrap();
+    let (a, b, by_rows) = ([3.0f32, 500.0], [1.0f32], [-2.0f32, 2.0]);
+    let mut d = [-128i8; 2];
+    context
+        .gemm(TensorRef::new(&a, &[2, 1]).unwrap(), TensorRef::new(&b, &[1, 1]).unwrap(), TensorMut::new(&mut d, &[2, 1]).unwrap())
+        .d_scale(TensorRef::new(&by_rows, &[2, 1]).unwrap())
+        .run()
+        .unwrap();
+    assert_eq!(d, [-2, 127]); // of -1.5 the even neighbour
+    let one = [1, 1, 1, 1];
+    let mut o = [E4m3(0)];
+    context
+        .attention(
+            TensorRef::new(&b, &one).unwrap(),
+            TensorRef::new(&b, &one).unwrap(),
+            TensorRef::new(&a[..1], &one).unwrap(),
+            TensorMut::new(&mut o, &one).unwrap(),
+        )
+        .o_scale(TensorRef::new(&[2.0f32], &[1]).unwrap())
+        .run()
+        .unwrap();
+    assert_eq!(o[0].0, 0x3c); // 1.5
+}
+
+#[test]
 fn queries_of_eight_bits() {
     let context = Context::new().unwrap();
     let (l, d) = (9usize, 4usize);

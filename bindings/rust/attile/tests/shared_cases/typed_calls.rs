@@ -154,7 +154,7 @@ unsafe fn gemm(context: &Context, a: &sys::attile_gemm_args) -> Made<Result<(), 
     expressible(a.bias_axis == 0 || !absent(&a.bias))?;
     with!(builder, a_scale = a.a_scale);
     with!(builder, b_scale = a.b_scale);
-    with!(builder, b_zero = a.b_zero);
+    with!(builder, b_zero = a.b_zero, d_scale = a.d_scale);
     let builder = builder.activation(match a.activation {
         sys::ATTILE_ACTIVATION_NONE => Activation::None,
         sys::ATTILE_ACTIVATION_RELU => Activation::Relu,
@@ -172,7 +172,7 @@ unsafe fn attention(context: &Context, a: &sys::attile_attention_args) -> Made<R
         builder = builder.lse(output(&a.lse)?);
     }
     scores!(builder, a);
-    with!(builder, q_scale = a.q_scale, k_scale = a.k_scale, v_scale = a.v_scale);
+    with!(builder, q_scale = a.q_scale, k_scale = a.k_scale, v_scale = a.v_scale, o_scale = a.o_scale);
     if absent(&a.block_table) {
         with!(builder, key_lengths = a.key_lengths);
     } else {
@@ -186,7 +186,7 @@ unsafe fn backward(context: &Context, a: &sys::attile_attention_backward_args) -
     let f = &*a.forward;
     expressible(f.struct_size as usize == size_of::<sys::attile_attention_args>() && f.flags == 0 && f.next.is_null())?;
     expressible(f.stream.is_null() && f.workspace.is_null() && f.workspace_bytes == 0 && absent(&f.block_table))?;
-    expressible(absent(&f.q_scale) && absent(&f.k_scale) && absent(&f.v_scale))?;
+    expressible(absent(&f.q_scale) && absent(&f.k_scale) && absent(&f.v_scale) && absent(&f.o_scale))?;
     let gradients = [output(&a.dq)?, output(&a.dk)?, output(&a.dv)?];
     let inputs = [input(&f.q)?, input(&f.k)?, input(&f.v)?];
     let mut builder = context.attention_backward(inputs, [input(&f.o)?, input(&f.lse)?], input(&a.dout)?, gradients);
