@@ -22,6 +22,7 @@ set(ATTILE_GPU_GEMM_SOURCES
   gemm/simt/f16.cu
   gemm/simt/bf16.cu
   gemm/simt/grouped.cu
+  gemm/simt/grouped_narrow.cu
   gemm/exact/cut.cpp
   gemm/exact/moduli.cpp
   gemm/exact/plan.cpp

@@ -156,6 +156,46 @@ void add_quantised(std::vector<Case> &list) {
             c.depth_group = 0;
             c.b_layout = {.order = Order::kFortran};
             add(list, (std::string("quantised_b_without_scales_") + dtype_name(b)).c_str(), types, c);
+            c = grouped({70, 1, 0, 130}, 256, 192);
+            c.b_dtype = b;
+            c.b_layout = {.order = Order::kHeadsInside};
+            c.depth_group = 64;
+            c.width_group = 128;
+            c.has_bias = true;
+            c.activation = ATTILE_ACTIVATION_SILU;
+            c.beta = 0.5;
+            add(list, (std::string("quantised_b_blocks_") + dtype_name(b)).c_str(), types, c);
+            c = grouped({9, 4, 66}, 65, 96);
+            c.b_dtype = b;
+            c.depth_group = 96;
+            c.width_group = 1;
+            c.a_layout = {.pad = 3, .step = 2, .offset = 1};
+            c.b_layout = {.pad = 1, .step = 3, .offset = 3, .reversed = 2};
+            c.before = 2;
+            c.behind = 5;
+            add(list, (std::string("quantised_b_no_unit_stride_") + dtype_name(b)).c_str(), types, c);
+            c = grouped({9, 4, 66}, 33, 77);
+            c.b_dtype = b;
+            c.one_b = true;
+            c.d_layout = {.order = Order::kFortran};
+            add(list, (std::string("quantised_b_odd_") + dtype_name(b)).c_str(), types, c);
+        }
+    for (const TypePair types : {TypePair{ATTILE_F32, ATTILE_F32}, {ATTILE_BF16, ATTILE_BF16}, {ATTILE_F16, ATTILE_F32}})
+        for (const std::int32_t b : {ATTILE_I4, ATTILE_U4}) {
+            GroupedCase c = grouped({3, 0, 40, 17}, 36, 128);
+            c.b_dtype = b;
+            c.depth_group = 32;
+            c.width_group = 1;
+            c.zeros = b == ATTILE_U4;
+            add(list, (std::string("quantised_b_") + dtype_name(b)).c_str(), types, c);
+            c.depth_group = 128;
+            c.width_group = 0;
+            c.b_layout = {.pad = 2, .offset = 2};
+            c.offsets = {50, 10, 40, 33, 60};
+            add(list, (std::string("quantised_b_offsets_") + dtype_name(b)).c_str(), types, c);
+            c = grouped({130, 64}, 70, 33);
+            c.b_dtype = b;
+            add(list, (std::string("quantised_b_without_scales_") + dtype_name(b)).c_str(), types, c);
         }
 }
 
@@ -232,7 +272,10 @@ std::string describe(const GroupedCase &c) {
     words.add_unless("offsets", shape_text(c.offsets), std::string("-"));
     words.add_layout("a", c.a_layout).add_layout("b", c.b_layout).add_layout("c", c.c_layout).add_layout("d", c.d_layout);
     words.add_layout("bias", c.bias_layout).add_layout("row_offsets", c.offsets_layout).add_unless("flags", c.flags, 0u);
-    words.add_unless("depth_group", c.depth_group, std::int64_t{0}).add_unless("special", c.special, false);
+    words.add_unless("depth_group", c.depth_group, std::int64_t{0})
+        .add_unless("width_group", c.width_group, std::int64_t{0})
+        .add_unless("zeros", c.zeros, false)
+        .add_unless("special", c.special, false);
     return words.add("seed", c.seed).text();
 }
 

@@ -30,8 +30,10 @@ struct GroupedCase {
     std::uint32_t flags = 0;
     bool special = false;  ///< A NaN and an infinity in a.
     std::uint64_t seed = 1;
-    std::int32_t b_dtype = 0;      ///< of b, if it is not that of a: i8 or 8-bit floats
+    std::int32_t b_dtype = 0;      ///< of b, if it is not that of a: i8, 8-bit floats, or numbers of 4 bits
     std::int64_t depth_group = 0;  ///< Numbers of b along k that share a scale; 0: b has none.
+    std::int64_t width_group = 0;  ///< And along n; 0: all.
+    bool zeros = false;            ///< b_zero, of u4
 
     std::int32_t type_of_b() const { return b_dtype != 0 ? b_dtype : dtype; }
     std::int64_t total_rows() const { return std::accumulate(rows.begin(), rows.end(), before + behind); }

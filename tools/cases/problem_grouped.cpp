@@ -20,13 +20,16 @@ class GroupedCall final : public Call {
   public:
     /// Widened, b is what scales make of it.
     GroupedCall(attile_context *context, Placement placement, bool widened, const GroupedCase &c, const Values &a, const Values &b,
-                const Values &scales, const Values &cc, const Values &bias, const Values &offsets)
+                const Values &scales, const Values &zeros, const Values &cc, const Values &bias, const Values &offsets)
         : Call(context, placement, widened) {
         attile_gemm_grouped_init(&args_, sizeof args_);
         args_.flags = c.flags;
         args_.a = input(widened ? ATTILE_F64 : c.dtype, a, c.a_layout);
         args_.b = input(widened ? ATTILE_F64 : c.type_of_b(), b, c.b_layout);
-        if (!widened) args_.b_scale = input(ATTILE_F32, scales);
+        if (!widened) {
+            args_.b_scale = input(ATTILE_F32, scales);
+            args_.b_zero = input(ATTILE_F32, zeros);
+        }
         args_.row_offsets = input(ATTILE_I32, offsets, c.offsets_layout);
         args_.bias = input(c.bias_dtype, bias, c.bias_layout);
         if (c.in_place && !widened) {
@@ -95,14 +98,24 @@ class GroupedProblem final : public Problem {
         }
         true_b_ = b_;
         if (c.depth_group > 0) {
-            scales_ = Values({c.one_b ? 1 : groups, c.k / c.depth_group, 1});
+            const std::int64_t wide = c.width_group == 0 ? std::max<std::int64_t>(c.n, 1) : c.width_group, across = c.n / wide;
+            scales_ = Values({c.one_b ? 1 : groups, c.k / c.depth_group, across});
             for (double &x : scales_.at) x = contents == Contents::kNone ? 0 : round_to(ATTILE_F32, random_.normal() / 50);
-            for (std::size_t i = 0; i < b_.at.size(); ++i) true_b_.at[i] *= scales_.at[i / static_cast<std::size_t>(c.n * c.depth_group)];
+            if (c.zeros) {
+                zeros_ = Values(scales_.shape);
+                for (double &x : zeros_.at) x = contents == Contents::kNone ? 0 : round_to(ATTILE_F32, 16 * random_.uniform());
+            }
+            for (std::size_t i = 0; i < b_.at.size(); ++i) {
+                const auto at = static_cast<std::int64_t>(i);
+                const auto block = static_cast<std::size_t>(at / (c.n * c.depth_group) * across + at % c.n / wide);
+                if (c.zeros) true_b_.at[i] -= zeros_.at[block];
+                true_b_.at[i] *= scales_.at[block];
+            }
         }
     }
 
     std::unique_ptr<Call> bind(attile_context *context, Placement placement, bool widened) const override {
-        return std::make_unique<GroupedCall>(context, placement, widened, c_, a_, widened ? true_b_ : b_, scales_, c_values_, bias_,
+        return std::make_unique<GroupedCall>(context, placement, widened, c_, a_, widened ? true_b_ : b_, scales_, zeros_, c_values_, bias_,
                                              offsets_);
     }
     std::int32_t compute_dtype() const override { return compute_type(c_.dtype); }
@@ -121,8 +134,12 @@ class GroupedProblem final : public Problem {
     Values drawn(std::vector<std::int64_t> shape, std::int32_t dtype) {
         Values values(std::move(shape));
         if (contents_ == Contents::kNone) return values;
+        const IntegerRange range = integer_range(dtype);
+        const bool is_integer = is_quantised(dtype) && !is_float8(dtype);
         for (double &x : values.at)
-            x = dtype == ATTILE_I8 ? static_cast<double>(random_.between(-128, 127)) : round_to(dtype, random_.normal());
+            x = is_integer
+                    ? static_cast<double>(random_.between(static_cast<std::int64_t>(range.least), static_cast<std::int64_t>(range.largest)))
+                    : round_to(dtype, random_.normal());
         return values;
     }
 
@@ -178,7 +195,7 @@ class GroupedProblem final : public Problem {
     GroupedCase c_;
     Contents contents_;
     Random random_;
-    Values a_, b_, true_b_, c_values_, bias_, scales_, offsets_;
+    Values a_, b_, true_b_, c_values_, bias_, scales_, zeros_, offsets_;
     std::vector<std::int64_t> group_of_;
 };
 

@@ -69,6 +69,10 @@ emulation::Call call_of_gemm(const void *kernel) {
                                 gpu::simt::gemm_combine_plain_f32(true)})
         if (kernel == combine) return kCall<gpu::GemmCombineParams>;
     if (is_grouped_product(kernel)) return kCall<gpu::simt::GemmGroupedParams>;
+    for (const std::int32_t dtype : {ATTILE_F32, ATTILE_F16, ATTILE_BF16}) {
+        const gpu::simt::GemmGroupedTile *const tile = gpu::simt::gemm_grouped_narrow_tile(dtype);
+        if (kernel == tile->vectors || kernel == tile->strided) return kCall<gpu::simt::GemmGroupedNarrowParams>;
+    }
     if (kernel == gpu::find_row_groups_kernel()) return kCall<gpu::FindRowGroupsParams>;
     if (is_product_of_int8(kernel)) return kCall<gpu::narrow::ProductParams>;
     if (kernel == gpu::narrow::rewrite_kernel()) return kCall<gpu::narrow::RewriteParams>;

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "gemm/groups.h"
+#include "gemm/narrow_operands.h"
 #include "gemm/simt/grouped.h"
 #include "gemm/simt/plan.h"
 #include "host/sizes.h"
@@ -30,6 +31,8 @@ struct GroupedGemm {
         std::snprintf(support.kernel, sizeof support.kernel, "%s_%s", tile->name, variant);
         if (!shape.unit_strides)
             std::snprintf(support.text, sizeof support.text, "A or B has unit stride along neither axis: elements are read one by one");
+        else if (is_narrow(problem->product->b.dtype))
+            std::snprintf(support.text, sizeof support.text, "numbers of B become float32 in each tile of rows");
         support.tile_m = tile->m;
         support.tile_n = tile->n;
         support.tile_k = 8;
@@ -54,7 +57,11 @@ struct GroupedGemm {
     }
 
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
-        GemmGroupedParams p = {};
+        GemmGroupedNarrowParams all = {};
+        const attile_gemm_problem &product = *problem->product;
+        all.narrow = {scales_of(product.b_scale, 3, 2, product.b_group[1], product.b_group[0]),
+                      scales_of(product.b_zero, 3, 2, product.b_group[1], product.b_group[0]), product.b.dtype, 0};
+        GemmGroupedParams &p = all.grouped;  // All that kernels of one type take.
         const int32_t found = launch_row_groups(device, *problem, tile->m, workspace, stream, &p.groups);
         if (found != ATTILE_OK) return found;
         p.product = shape.params;
@@ -62,7 +69,7 @@ struct GroupedGemm {
         p.product.tiles_n = static_cast<uint32_t>(column_tiles());
         p.product.columns = p.product.n;
         p.product.vectorised = gemm_vectorised(p.product) ? 1 : 0;
-        void *arguments[] = {&p, nullptr};
+        void *arguments[] = {&all, nullptr};
         const int64_t at_once = kMaxGridX / column_tiles();
         for (int64_t first = 0; first < row_tiles; first += at_once) {
             p.first_tile = static_cast<uint32_t>(first);
@@ -72,7 +79,7 @@ struct GroupedGemm {
             if (status != ATTILE_OK) return status;
         }
         if (shape.dtype != ATTILE_F64 || p.product.activation == ATTILE_ACTIVATION_NONE) return ATTILE_OK;
-        const int64_t wanted = ceil_div(problem->product->m, kGemmGroupedActivateThreads) * p.product.n;
+        const int64_t wanted = ceil_div(product.m, kGemmGroupedActivateThreads) * p.product.n;
         const int64_t blocks = std::clamp<int64_t>(wanted, 1, int64_t{16} * std::max(1, device.properties().compute_units));
         return device.launch(gemm_grouped_activate_f64(), Dim3{static_cast<uint32_t>(blocks)}, Dim3{kGemmGroupedActivateThreads}, 0,
                              arguments, stream);
@@ -84,20 +91,26 @@ struct GroupedGemm {
 Planned<attile_gemm_grouped_problem> plan_gemm_grouped(Device &, const attile_gemm_grouped_problem &problem) {
     const attile_gemm_problem &product = *problem.product;
     const auto refuse = Planned<attile_gemm_grouped_problem>::refused;
-    if (product.b.dtype != product.a.dtype) {
-        return refuse(ATTILE_ERROR_UNSUPPORTED_DTYPE,
-                      "gemm_grouped: b has the data type 0x%04x, of 8 or 4 bits; on a GPU it has to be that of a so far",
-                      static_cast<unsigned>(product.b.dtype));
+    const bool narrow = is_narrow(product.b.dtype);
+    if (narrow && std::max(product.n, product.k) > kMostExtent) {
+        return refuse(ATTILE_ERROR_UNSUPPORTED_SHAPE, "gemm_grouped: b of 8 or 4 bits is %lld x %lld; extents of such are below 2^31",
+                      static_cast<long long>(product.k), static_cast<long long>(product.n));
     }
     GroupedGemm plan = {};
     plan.problem = &problem;
     plan.shape = gemm_shape_of_groups(product);
     const bool vectors = plan.shape.a_vectors && plan.shape.b_vectors;
     plan.variant = !plan.shape.unit_strides ? "strided" : vectors ? "aligned" : "unaligned";
-    const GemmGroupedTile *const tiles = gemm_grouped_tiles(product.a.dtype);
-    const bool large = vectors && tiles[1].name != nullptr && product.m >= kRowsForLarge * product.batch[1];
-    plan.tile = &tiles[tiles[1].name != nullptr && !large ? 1 : 0];
-    plan.kernel = !plan.shape.unit_strides ? plan.tile->strided : vectors ? plan.tile->vectors : plan.tile->unaligned;
+    if (narrow) {
+        plan.tile = gemm_grouped_narrow_tile(product.a.dtype);
+        plan.kernel = plan.shape.a_vectors ? plan.tile->vectors : plan.tile->strided;
+        plan.variant = plan.shape.a_vectors ? "aligned" : "strided";
+    } else {
+        const GemmGroupedTile *const tiles = gemm_grouped_tiles(product.a.dtype);
+        const bool large = vectors && tiles[1].name != nullptr && product.m >= kRowsForLarge * product.batch[1];
+        plan.tile = &tiles[tiles[1].name != nullptr && !large ? 1 : 0];
+        plan.kernel = !plan.shape.unit_strides ? plan.tile->strided : vectors ? plan.tile->vectors : plan.tile->unaligned;
+    }
     plan.row_tiles = most_row_tiles(problem, plan.tile->m);
     if (!row_groups_fit(problem, plan.tile->m) || plan.column_tiles() > kMaxGridX) {
         return refuse(ATTILE_ERROR_UNSUPPORTED_SHAPE, "gemm_grouped: %lld rows in %lld groups are more than a GPU's kernels count",
