@@ -61,11 +61,13 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention/problem.cpp
   attention/result.cpp
   attention/run.cpp
+  attention/tile_plan.cpp
   attention/simt/dense_rows.cpp
   attention/simt/head_cut.cpp
   attention/simt/head_product.cpp
   attention/simt/plan.cpp
   attention/simt/products_plan.cpp
+  attention/simt/run_plan.cpp
 )
 # These, besides their instances.
 set(ATTILE_GPU_SIMT_FAMILIES attention/simt attention_backward/simt)

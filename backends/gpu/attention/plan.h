@@ -51,6 +51,9 @@ struct AttentionPlan {
 // `by_any`: of the kernel that takes anything, whatever is faster.
 AttentionPlan plan_attention(Device &device, const attile_attention_problem &problem, bool by_any = false);
 
+// How much of a problem whose kernel and splits are planned goes into a launch, and the workspace for what is kept between launches.
+void attention_cut_launches(Device &device, const attile_attention_problem &problem, AttentionPlan &plan);
+
 // The softcap as kernels take it. In float, one that has no inverse is as good as none, one far below a score's rounding as good as 0.
 double attention_softcap(const attile_attention_problem &problem);
 
