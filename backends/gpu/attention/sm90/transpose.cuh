@@ -8,6 +8,7 @@
 #include "attention/sm90/product_bytes.cuh"
 #include "attention/sm90/transpose.h"
 #include "early.h"
+#include "eight_bits.h"
 
 namespace attile::gpu::sm90 {
 
@@ -39,13 +40,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kTransposeThreads, 1) attention_transpose_v
         uint32_t x[4];
 #pragma unroll
         for (int e = 0; e < 4; ++e) x[e] = *reinterpret_cast<const uint32_t *>(at + key_of_place(4 * i + e) * kTransposedColumns);
-        // Bytes by columns instead of by keys.
-        const uint32_t low01 = __byte_perm(x[0], x[1], 0x5140), high01 = __byte_perm(x[0], x[1], 0x7362),
-                       low23 = __byte_perm(x[2], x[3], 0x5140), high23 = __byte_perm(x[2], x[3], 0x7362);
-        y[0][i] = __byte_perm(low01, low23, 0x5410);
-        y[1][i] = __byte_perm(low01, low23, 0x7632);
-        y[2][i] = __byte_perm(high01, high23, 0x5410);
-        y[3][i] = __byte_perm(high01, high23, 0x7632);
+        uint32_t columns[4];
+        transpose_bytes(x, columns);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) y[e][i] = columns[e];
     }
     uint8_t *const row = a.to + (static_cast<int64_t>(blockIdx.z) * a.columns + first_column + column) * a.row + first_key + group * kChunk;
 #pragma unroll
