@@ -53,6 +53,7 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/decode_f32.cu
   attention/simt/decode_i4.cu
   attention/simt/decode_i8.cu
+  attention/simt/int8.cu
   attention_backward/plan.cpp
   attention_backward/run.cpp
   attention_backward/simt/plan.cpp
@@ -65,6 +66,7 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/dense_rows.cpp
   attention/simt/head_cut.cpp
   attention/simt/head_product.cpp
+  attention/simt/int8_plan.cpp
   attention/simt/plan.cpp
   attention/simt/products_plan.cpp
   attention/simt/run_plan.cpp

@@ -337,8 +337,9 @@ ATTILE_LANE_FN void copy_rows_out(const AttentionParams &p, const AttentionBlock
 }
 
 // Writes the rows of each lane group, if they cannot be written directly, by way of its share of the shared memory of Q, which nobody needs
-// any more: so the lanes can be dealt out anew, neighbours along a row.
-template <class C, AttentionKind kKind>
+// any more: so the lanes can be dealt out anew, neighbours along a row. kMends: rows that came out NaN or infinite are made again, where
+// K and V are float.
+template <class C, AttentionKind kKind, bool kMends = true>
 ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const float (&minus_reference)[C::kRows],
                                const float (&total)[C::kRows], const float (&out)[C::kRows][C::kCols], float *shared) {
     using Lanes = AttentionLanes<C::kLaneCols, C::kRows>;
@@ -350,13 +351,13 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
     const int lane = static_cast<int>(fresh_thread() % kLanes), lane_col = Lanes::lane_col(lane), my_row = Lanes::lane_row(lane) * 4;
     uint32_t suspects = 0;
 #pragma unroll
-    for (int i = 0; i < C::kRows; ++i) {
+    for (int i = 0; kMends && i < C::kRows; ++i) {
         float check = 0;  // NaN if the row holds a NaN or an infinity.
 #pragma unroll
         for (int x = 0; x < C::kCols; ++x) check = fused_multiply_add(out[i][x], 0.0f, check);
         suspects |= check == 0 ? 0u : 1u << i;
     }
-    const bool has_suspects = lane_any(suspects != 0);
+    const bool has_suspects = kMends && lane_any(suspects != 0);
     if (!has_suspects && can_store_directly<kKind>(p, fresh(blockIdx.x) >= p.whole_blocks)) {
         store_rows_directly<C, kKind>(p, my_row, lane_col, unset, minus_reference, total, out);
         return;
@@ -385,7 +386,7 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
     // Not before O has left its registers, of which there are too few for both.
     const AttentionBlock block(p, kGroups * kGroupRows, AttentionKindTag<kKind>{});
     const int first_row = block.first_row + static_cast<int>(fresh_thread() / kLanes) * kGroupRows;
-    if (has_suspects) {
+    if (kMends && has_suspects) {
         constexpr int kBlockKeys = C::kKeys * C::kLaneCols;
         const TilePhases phases(p, block, kGroups * kGroupRows, kBlockKeys);
 #pragma unroll 1

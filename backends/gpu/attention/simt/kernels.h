@@ -32,6 +32,14 @@ struct AttentionTileKernel {
     AttentionSingleKernels single;
 };
 
+// Of q, k and v of int8, in whole pieces of 16 bytes that begin at multiples of 16, all the columns there are; scores that only a mask
+// changes. integers: the second product is one of integers, too, as FAST_ACCUMULATION permits. No kernel of the modified kind.
+struct AttentionTileKernels {
+    const AttentionTileKernel *all;
+    int32_t count;
+};
+AttentionTileKernels attention_int8(bool integers);
+
 AttentionSingleKernels attention_single64();
 AttentionSingleKernels attention_single128();
 

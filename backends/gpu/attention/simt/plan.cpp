@@ -7,6 +7,7 @@
 
 #include "attention/run.h"
 #include "attention/simt/dense_rows.h"
+#include "attention/simt/int8_plan.h"
 #include "attention/simt/products_plan.h"
 #include "attention/simt/run_plan.h"
 #include "host/sizes.h"
@@ -103,12 +104,14 @@ attile_attention_problem with_dense_queries(const attile_attention_problem &p, f
 struct DenseQueries {
     const attile_attention_problem *problem;
     SimtAttention plan;  // Of the problem with such queries.
+    Declined int8;       // Why they are not multiplied as they are.
 
     int32_t describe(Device &device, attile_support &support) const {
         const int32_t status = plan.describe(device, support);
         support.level = ATTILE_SUPPORT_EMULATED;
         const std::size_t length = std::strlen(support.text);
-        std::snprintf(support.text + length, sizeof support.text - length, "; q is rewritten as float32 first");
+        std::snprintf(support.text + length, sizeof support.text - length, "; q is rewritten as float32 first%s%s",
+                      int8.text[0] != '\0' ? "; no int8 products: " : "", int8.text);
         return status;
     }
     void move_to(const attile_attention_problem &to) {
@@ -155,7 +158,10 @@ Planned<attile_attention_problem> plan_attention(Device &device, const attile_at
     }
     const SimtAttention simt = {&problem, plan, cut, products.declined()};
     if (!narrow) return Planned<attile_attention_problem>(simt, workspace);
-    return Planned<attile_attention_problem>(DenseQueries{&problem, simt}, workspace + workspace_piece(4 * dense_floats(problem)));
+    workspace += workspace_piece(4 * dense_floats(problem));
+    const Planned<attile_attention_problem> int8 = plan_attention_int8(device, problem, plan, workspace);
+    if (int8.has_plan()) return int8;
+    return Planned<attile_attention_problem>(DenseQueries{&problem, simt, int8.declined()}, workspace);
 }
 
 }  // namespace attile::gpu::simt
