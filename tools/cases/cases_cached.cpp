@@ -268,6 +268,92 @@ void add_fast_queries(std::vector<Case> &list, std::int32_t out, Tier tier) {
     add("negative_scale", c);
 }
 
+// All of int8, in rows of whole pieces, as kernels that multiply it as it is take them; weights stay as they are, or may be rounded.
+void add_int8_queries(std::vector<Case> &list, std::int32_t out, bool fast, Tier tier) {
+    const auto add = [&](const std::string &name, C c, std::uint8_t axes = 3) {
+        c.dtype = c.out_dtype = out;
+        c.q_storage = c.k_storage = c.v_storage = {.dtype = ATTILE_I8, .scaled = true, .axes = axes};
+        if (fast) c.flags |= ATTILE_FLAG_FAST_ACCUMULATION;
+        list.push_back({std::string("attention.") + (fast ? "fast_" : "int8_") + name + ".i8_" + dtype_name(out), c});
+    };
+    const auto of = [](std::int64_t rows, std::int64_t keys, std::int64_t width, std::int64_t heads_q) {
+        C c = attention_of(rows, keys, width);
+        c.batch = 1;
+        c.heads_q = heads_q;
+        c.heads_kv = 1;
+        return c;
+    };
+    for (const std::int64_t width : {64, 128}) {
+        const std::string suffix = "_" + std::to_string(width);
+        C c = of(140, 200, width, 2);
+        add("tokens" + suffix, c, 7);
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        add("causal" + suffix, c, 0);
+        if (out != ATTILE_F32) continue;  // Kernels of other outputs differ in how they store it.
+        add("whole_tiles" + suffix, of(128, 192, width, 1));
+        c = of(90, 300, width, 2);
+        c.mask = ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+        c.window_left = 70;
+        c.key_lengths = true;
+        c.batch = 3;
+        add("lengths" + suffix, c);
+        c.mask = ATTILE_MASK_WINDOW_TOP_LEFT;
+        c.window_right = 20;
+        c.causal_offset = true;
+        add("offsets" + suffix, c, 7);
+        c = of(70, 90, width, 2);
+        c.packed_q = c.packed_k = true;
+        c.batch = 3;
+        add("packed" + suffix, c, 7);
+        c = of(70, 1500, width, 1);
+        add("splits" + suffix, c);
+        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        c.batch = 2;
+        c.len_k = 700;
+        add("batch_invariant" + suffix, c);
+        c.len_q = 9;
+        add("batch_invariant_few" + suffix, c, 7);
+        c = of(20, 150, width, 8);  // Heads of a group as rows.
+        c.sinks = true;
+        add("group" + suffix, c, 7);
+        if (tier == Tier::kQuick && width != 64) continue;
+        for (const AttentionPattern pattern :
+             {AttentionPattern::kTimes36, AttentionPattern::kTimes400, AttentionPattern::kRising, AttentionPattern::kHugeLateKey,
+              AttentionPattern::kConstant, AttentionPattern::kFarBelow, AttentionPattern::kFarBelowButOne, AttentionPattern::kAlternating,
+              AttentionPattern::kTiny, AttentionPattern::kOneAbove}) {
+            c = of(66, tier == Tier::kQuick ? 300 : 1000, width, 1);
+            c.pattern = pattern;
+            add("pattern_" + std::to_string(static_cast<int>(pattern)) + suffix, c);
+        }
+    }
+    if (out != ATTILE_F32) return;
+    C c = of(40, 100, 64, 4);
+    c.lse = false;
+    add("no_lse", c);
+    c.lse = true;
+    c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.order = Order::kHeadsInside};
+    add("blhd", c, 7);
+    c.q_layout = c.k_layout = c.v_layout = {};
+    c.o_layout = {.pad = 3, .step = 2, .offset = 1};
+    c.q_storage.scale_layout = c.k_storage.scale_layout = c.v_storage.scale_layout = {.reversed = 4};
+    add("odd_output", c, 7);
+    c.o_layout = {};
+    c.scale = -0.1;
+    add("negative_scale", c);
+    c.scale = 0;
+    c.len_q = 200;
+    c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    add("unseen_keys", c);
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;  // The first rows see none.
+    add("unseen_rows", c, 7);
+    c.q_storage = c.k_storage = c.v_storage = {.dtype = ATTILE_I8};
+    c.mask = ATTILE_MASK_NONE;
+    c.scale = 1e-4;
+    c.dtype = c.out_dtype = out;
+    c.flags = fast ? ATTILE_FLAG_FAST_ACCUMULATION : 0;
+    list.push_back({std::string("attention.") + (fast ? "fast_" : "int8_") + "unscaled.i8_f32", c});
+}
+
 // Keys and values of one type, those of 8 bits with a scale for each token.
 template <std::int32_t kType>
 CaseOption cache_of(const char *name) {
@@ -322,7 +408,10 @@ void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
     add_queries(list, {ATTILE_BF16, ATTILE_F8_E4M3, ATTILE_F8_E4M3, ATTILE_F32}, ATTILE_F8_E4M3, tier);
     add_queries(list, {ATTILE_F32, ATTILE_I8, ATTILE_I8, ATTILE_F16}, ATTILE_I8, tier);
     add_queries(list, {ATTILE_F16, ATTILE_F16, ATTILE_F8_E5M2, ATTILE_F32}, ATTILE_F8_E5M2, tier);
-    for (const std::int32_t out : {ATTILE_BF16, ATTILE_F16, ATTILE_F32}) add_fast_queries(list, out, tier);
+    for (const std::int32_t out : {ATTILE_BF16, ATTILE_F16, ATTILE_F32}) {
+        add_fast_queries(list, out, tier);
+        for (const bool fast : {false, true}) add_int8_queries(list, out, fast, tier);
+    }
     const std::uint64_t count = tier == Tier::kQuick ? 40 : 300;
     for (std::uint64_t seed = 1; seed <= count; ++seed)
         list.push_back({"attention.random_cached." + std::to_string(seed), random_cached_attention(seed)});

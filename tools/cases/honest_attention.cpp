@@ -18,6 +18,8 @@ struct Result {
 
 // The reference above the maximum, and what the maximum may rise above it. Of e4m3 little: 2^5 times the weight stays below 448.
 constexpr double kHeadroom = 0.3, kRises = 5, kRisesOfBytes = 2.4;
+// Keys whose weights are rounded together to steps of their largest, if they are of 8 bits without an exponent.
+constexpr std::int64_t kStepKeys = 64;
 
 // One row's o (unnormalised), sum and reference after some keys.
 template <class T>
@@ -30,16 +32,19 @@ struct Running {
 // The weights of some keys, a block of which is summed by itself, for `max`.
 template <class T>
 void take_block(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::int64_t first, std::int64_t last, std::int32_t dtype) {
-    T sum = 0;
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    T sum = 0, top = kHidden;
+    for (std::int64_t j = first; dtype == ATTILE_I8 && j < last; ++j) top = std::max(top, scores.s[scores.at(i, j)]);
     std::vector<T> o(run.o.size(), 0);
     std::vector<DroppedSum> dropped(dtype == ATTILE_F8_E4M3 ? run.o.size() : 0, DroppedSum(ATTILE_F8_E4M3, ATTILE_F8_E4M3));
     for (std::size_t d = 0; d < dropped.size(); ++d) dropped[d].begin(static_cast<double>(run.o[d]));
     for (std::int64_t j = first; j < last; ++j) {
         const T s = scores.s[scores.at(i, j)];
-        if (s == -std::numeric_limits<T>::infinity()) continue;
+        if (s == kHidden) continue;
         const T p = std::exp(s - run.max);
         sum += p;
-        const T operand = as_operand(dtype, p);
+        const T operand =
+            dtype == ATTILE_I8 ? std::nearbyint(255 * std::exp(s - top)) * (std::exp(top - run.max) / 255) : as_operand(dtype, p);
         const T *v = scores.v_row[static_cast<std::size_t>(j)];
         for (std::size_t d = 0; d < dropped.size(); ++d) dropped[d].add(static_cast<double>(operand), static_cast<double>(v[d]));
         for (std::size_t d = 0; dropped.empty() && d < o.size(); ++d) o[d] += operand * v[d];
@@ -66,13 +71,15 @@ void take_keys(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::in
         for (T &x : run.o) x *= factor;
     }
     run.max = max;
-    for (std::int64_t j = first; j < last; j += kHonestTerms) take_block(run, scores, i, j, std::min(j + kHonestTerms, last), dtype);
+    const std::int64_t terms = dtype == ATTILE_I8 ? kStepKeys : kHonestTerms;
+    for (std::int64_t j = first; j < last; j += terms) take_block(run, scores, i, j, std::min(j + terms, last), dtype);
 }
 
-// May sums lose bits, and weights be of e4m3?
-bool may_drop_bits(const AttentionCase &c) {
-    const auto is_e4m3 = [&](const CacheStorage &storage) { return c.type_of(storage) == ATTILE_F8_E4M3; };
-    return (c.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0 && is_e4m3(c.q_storage) && is_e4m3(c.k_storage) && is_e4m3(c.v_storage);
+// The type of 8 bits that weights may be rounded to; 0: none. Of e4m3 sums may lose bits, too.
+std::int32_t fast_type(const AttentionCase &c) {
+    const std::int32_t type = c.type_of(c.q_storage);
+    const bool is_one = c.type_of(c.k_storage) == type && c.type_of(c.v_storage) == type;
+    return (c.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0 && is_one && (type == ATTILE_F8_E4M3 || type == ATTILE_I8) ? type : 0;
 }
 
 template <class T>
@@ -83,8 +90,9 @@ Result run(const AttentionData &data, std::int64_t block, bool with_magnitude, b
     const std::vector<std::int64_t> lse_shape(o_shape.begin(), o_shape.begin() + 3);
     Result result = {Values(o_shape, kNan), Values(lse_shape, kNan), Values(o_shape), Values(lse_shape)};
     const Operands<T> x(data, round_p);
-    const bool drops = round_p && may_drop_bits(c);
-    const std::int32_t p_type = drops ? ATTILE_F8_E4M3 : round_p ? c.dtype : ATTILE_F64;
+    const std::int32_t fast = round_p ? fast_type(c) : 0, p_type = fast != 0 ? fast : round_p ? c.dtype : ATTILE_F64;
+    const bool drops = fast == ATTILE_F8_E4M3;
+    if (fast == ATTILE_I8 && block > 0) block = kStepKeys;
     for (std::int64_t b = 0; b < c.batch; ++b) {
         const AttentionEntry e = data.entry(b);
         for (std::int64_t h = 0; h < c.heads_q; ++h) {
