@@ -110,8 +110,8 @@ bool may_be_exact(const ExplainOptions &options) {
 
 bool may_be_fast(const ExplainOptions &options) {
     if (options.operation != "attention") return is_float8(options.dtype) && is_float8(options.b_dtype);
-    const auto is_e4m3 = [&](const std::string &own) { return (own.empty() ? options.dtype : own) == "e4m3"; };
-    return options.dtype == "e4m3" && is_e4m3(options.k_dtype) && is_e4m3(options.v_dtype);
+    const auto is_like_q = [&](const std::string &own) { return own.empty() || own == options.dtype; };
+    return (options.dtype == "e4m3" || options.dtype == "i8") && is_like_q(options.k_dtype) && is_like_q(options.v_dtype);
 }
 
 // Of attention over ranks.
@@ -139,7 +139,7 @@ int run_explain(const ExplainOptions &options) {
     const bool is_attention = options.operation == "attention";
     if (options.b_dtype.empty() && is_narrow(options.dtype) && !is_attention)
         throw Failure(text("--dtype %s is for attention, and for gemm with --b-dtype", options.dtype.c_str()));
-    if (options.fast && !may_be_fast(options)) throw Failure("--fast is for gemm of 8-bit floats both, and for attention of e4m3");
+    if (options.fast && !may_be_fast(options)) throw Failure("--fast is for gemm of 8-bit floats both, and for attention of e4m3 or i8");
     BenchCase one = describe(options);
     one.exact = options.exact;
     const Context context(options.backend, options.threads);

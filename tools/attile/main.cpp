@@ -303,7 +303,8 @@ void add_explain(CLI::App &app, Command &chosen) {
             ->type_name("TYPE");
     command->add_flag("--exact", options->exact,
                       "gemm and attention of f64 or f32, reduce, softmax, attention_merge: exact sums, by EXACT_PRODUCTS");
-    command->add_flag("--fast", options->fast, "gemm of 8-bit floats both, attention of e4m3: sums may lose bits, by FAST_ACCUMULATION");
+    command->add_flag("--fast", options->fast,
+                      "gemm of 8-bit floats both, attention of e4m3 or i8: sums or weights may lose bits, by FAST_ACCUMULATION");
     command->add_option("--batch", options->batch, "gemm: number of products")->check(kPositive)->type_name("N");
     command->add_option("--heads-kv", options->heads_kv, "attention: key heads, if fewer than query heads")->type_name("N");
     command->add_option("--len-k", options->len_k, "attention: keys, if not as many as rows")->type_name("N");

@@ -86,9 +86,12 @@ void add_attention(std::vector<BenchCase> &cases) {
     cases.push_back(attention_case(Size::kLarge, f32, 1, 16, 16, 2048, 2048, 256));
     cases.push_back(attention_case(Size::kLarge, f16, 1, 16, 16, 4096, 4096, 128, causal));
     cases.push_back(attention_case(Size::kLarge, bf16, 1, 16, 16, 4096, 4096, 128, causal));
-    cases.push_back(fast_attention_case(Size::kMedium, 1, 8, 8, 1024, 1024, 64, causal));
-    cases.push_back(fast_attention_case(Size::kLarge, 1, 16, 16, 4096, 4096, 128));
-    cases.push_back(fast_attention_case(Size::kLarge, 1, 16, 16, 4096, 4096, 128, causal));
+    for (const int32_t dtype : {ATTILE_F8_E4M3, ATTILE_I8}) {
+        cases.push_back(fast_attention_case(Size::kMedium, dtype, 1, 8, 8, 1024, 1024, 64, causal));
+        cases.push_back(fast_attention_case(Size::kLarge, dtype, 1, 16, 16, 4096, 4096, 128));
+        cases.push_back(fast_attention_case(Size::kLarge, dtype, 1, 16, 16, 4096, 4096, 128, causal));
+    }
+    for (const int64_t head_dim : {64, 128}) cases.push_back(attention_case(Size::kLarge, ATTILE_I8, 1, 16, 16, 4096, 4096, head_dim));
 
     // Decode: one row per sequence against its cache of keys.
     cases.push_back(attention_case(Size::kTiny, f32, 1, 8, 2, 1, 512, 64));
@@ -266,9 +269,9 @@ BenchCase cached_case(Size size, int32_t dtype, int32_t k_dtype, int32_t v_dtype
     return result;
 }
 
-BenchCase fast_attention_case(Size size, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k, int64_t head_dim,
-                              int32_t mask) {
-    BenchCase result = attention_case(size, ATTILE_F8_E4M3, batch, heads_q, heads_kv, len_q, len_k, head_dim, mask);
+BenchCase fast_attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k,
+                              int64_t head_dim, int32_t mask) {
+    BenchCase result = attention_case(size, dtype, batch, heads_q, heads_kv, len_q, len_k, head_dim, mask);
     result.fast = true;
     result.id += "_fast";
     return result;

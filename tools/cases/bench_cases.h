@@ -69,9 +69,9 @@ BenchCase attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_
 // Attention over a cache of other types than q's.
 BenchCase cached_case(Size size, int32_t dtype, int32_t k_dtype, int32_t v_dtype, int64_t batch, int64_t heads_q, int64_t heads_kv,
                       int64_t len_q, int64_t len_k, int64_t head_dim, int32_t mask = ATTILE_MASK_NONE);
-// q, k and v of e4m3, with FAST_ACCUMULATION.
-BenchCase fast_attention_case(Size size, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k, int64_t head_dim,
-                              int32_t mask = ATTILE_MASK_NONE);
+// q, k and v of e4m3 or i8, with FAST_ACCUMULATION.
+BenchCase fast_attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k,
+                              int64_t head_dim, int32_t mask = ATTILE_MASK_NONE);
 BenchCase attention_backward_case(Size size, int32_t dtype, int64_t batch, int64_t heads, int64_t len, int64_t head_dim, int32_t mask);
 BenchCase attention_merge_case(Size size, int32_t dtype, int64_t batch, int64_t heads, int64_t len, int64_t head_dim, int64_t parts);
 BenchCase reduce_case(Size size, int32_t dtype, int64_t rows, int64_t columns, bool over_rows);
