@@ -264,6 +264,10 @@ TEST(ExplainTest, TypesOfKeysAndValues) {
     ASSERT_EQ(narrow.code, 0) << narrow.err;
     EXPECT_PRED_FORMAT2(IsSubstring, "attention, e4m3, fast accumulation", narrow.out);
     EXPECT_EQ(explained({"--dtype", "i8", "--k-dtype", "bf16"}).code, 0);
+    const Finished integers = explained({"--dtype", "i8", "--fast"});
+    ASSERT_EQ(integers.code, 0) << integers.err;
+    EXPECT_PRED_FORMAT2(IsSubstring, "attention, i8, fast accumulation", integers.out);
+    EXPECT_PRED_FORMAT2(IsSubstring, "and for attention of e4m3 or i8", explained({"--dtype", "i8", "--v-dtype", "e4m3", "--fast"}).err);
     EXPECT_PRED_FORMAT2(IsSubstring, "and for attention of e4m3", explained({"--dtype", "e4m3", "--v-dtype", "e5m2", "--fast"}).err);
     EXPECT_PRED_FORMAT2(IsSubstring, "--ranks takes no numbers of 8 bits",
                         explained({"--dtype", "i8", "--ranks", "2", "--link", "1e9", "--device-peak-flops", "1e12"}).err);

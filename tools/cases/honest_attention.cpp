@@ -33,8 +33,21 @@ struct Running {
 template <class T>
 void take_block(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::int64_t first, std::int64_t last, std::int32_t dtype) {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
-    T sum = 0, top = kHidden;
-    for (std::int64_t j = first; dtype == ATTILE_I8 && j < last; ++j) top = std::max(top, scores.s[scores.at(i, j)]);
+    T sum = 0;
+    const bool has_steps = dtype == ATTILE_I8, has_scales = has_steps && !scores.v_scale.empty();
+    const double steps = has_scales ? 127 : 255;
+    const auto weight_of = [&](std::int64_t j) {  // with the scale of the key's values, if weights are rounded with it
+        const T s = scores.s[scores.at(i, j)];
+        const double weight = s == kHidden ? 0 : static_cast<double>(std::exp(s - run.max));
+        return has_scales && weight != 0 ? weight * scores.v_scale[static_cast<std::size_t>(j)] : weight;
+    };
+    double top = 0;
+    for (std::int64_t j = first; has_steps && j < last; ++j) top = std::max(top, std::fabs(weight_of(j)));
+    const auto rounded = [&](std::int64_t j, T p) {
+        const double weight = weight_of(j), scale = has_scales ? scores.v_scale[static_cast<std::size_t>(j)] : 1;
+        if (weight == 0 || scale == 0 || !(top > 0)) return weight == 0 ? T{0} : p;
+        return static_cast<T>(std::nearbyint(steps * weight / top) * top / steps / scale);
+    };
     std::vector<T> o(run.o.size(), 0);
     std::vector<DroppedSum> dropped(dtype == ATTILE_F8_E4M3 ? run.o.size() : 0, DroppedSum(ATTILE_F8_E4M3, ATTILE_F8_E4M3));
     for (std::size_t d = 0; d < dropped.size(); ++d) dropped[d].begin(static_cast<double>(run.o[d]));
@@ -43,8 +56,7 @@ void take_block(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::i
         if (s == kHidden) continue;
         const T p = std::exp(s - run.max);
         sum += p;
-        const T operand =
-            dtype == ATTILE_I8 ? std::nearbyint(255 * std::exp(s - top)) * (std::exp(top - run.max) / 255) : as_operand(dtype, p);
+        const T operand = has_steps ? rounded(j, p) : as_operand(dtype, p);
         const T *v = scores.v_row[static_cast<std::size_t>(j)];
         for (std::size_t d = 0; d < dropped.size(); ++d) dropped[d].add(static_cast<double>(operand), static_cast<double>(v[d]));
         for (std::size_t d = 0; dropped.empty() && d < o.size(); ++d) o[d] += operand * v[d];
@@ -96,7 +108,9 @@ Result run(const AttentionData &data, std::int64_t block, bool with_magnitude, b
     for (std::int64_t b = 0; b < c.batch; ++b) {
         const AttentionEntry e = data.entry(b);
         for (std::int64_t h = 0; h < c.heads_q; ++h) {
-            const Scores<T> scores = compute_scores(data, x, e, h, block > 0 && !drops, with_magnitude, drops);
+            Scores<T> scores = compute_scores(data, x, e, h, block > 0 && !drops, with_magnitude, drops);
+            if (fast == ATTILE_I8 && (c.v_storage.axes & 4u) != 0)
+                for (const T *v : scores.v_row) scores.v_scale.push_back(stored_row(data.v_numbers, v, x.v, x.dv).scale);
             for (std::int64_t i = 0; i < e.len_q; ++i) {
                 Running<T> running;
                 running.o.assign(static_cast<std::size_t>(x.dv), 0);

@@ -110,6 +110,7 @@ struct Scores {
     std::vector<T> s, slope;              ///< [len_q][len_k]; slope is what softcap leaves of a change
     std::vector<double> magnitude;        ///< sum of the absolute values that make a score
     std::vector<const T *> k_row, v_row;  ///< per key, nullptr if its page does not exist
+    std::vector<double> v_scale;          ///< per key, where weights times it are rounded; else empty
     std::vector<std::int64_t> key_index;  ///< row of k and v in index order
 
     std::size_t at(std::int64_t i, std::int64_t j) const {

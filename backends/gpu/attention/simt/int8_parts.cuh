@@ -12,22 +12,28 @@
 
 namespace attile::gpu::simt {
 
-// kIntegers: the second product is one of integers, too.
-template <bool kIntegers_>
+// What weights are when they are multiplied by V.
+enum class Int8Weights {
+    kFloat,
+    kSteps,  // Of 1/255 of the row's largest of the tile.
+    kSigned  // Times scales of V that differ from key to key, steps of 1/127 of the largest.
+};
+template <Int8Weights kWeights_>
 struct Int8Base : AttentionBase {
-    static constexpr bool kIntegers = kIntegers_, kFewRegisters = true;
+    static constexpr Int8Weights kWeights = kWeights_;
+    static constexpr bool kIntegers = kWeights != Int8Weights::kFloat, kFewRegisters = true;
     static constexpr bool kKeyRuns = kIntegers;  // A word of probabilities is a run.
     static constexpr int kChunkKeys = 16;        // Of V as float, one of two that are there at a time.
     static constexpr int kBlocksPerUnit = 2;
 };
 // 64 rows x 64 keys; a lane owns 8 x 4 scores.
-template <bool kIntegers>
-struct Int8Cols128 : Int8Base<kIntegers> {
+template <Int8Weights kWeights>
+struct Int8Cols128 : Int8Base<kWeights> {
     static constexpr int kLaneCols = 16, kKeys = 4, kCols = 8, kDepth = 128;
 };
 // 128 rows x 64 keys; 8 x 8 scores.
-template <bool kIntegers>
-struct Int8Cols64 : Int8Base<kIntegers> {
+template <Int8Weights kWeights>
+struct Int8Cols64 : Int8Base<kWeights> {
     static constexpr int kLaneCols = 8, kKeys = 8, kCols = 8, kDepth = 64;
 };
 
@@ -148,10 +154,11 @@ struct WordValues {
 template <class C>
 ATTILE_LANE_FN void load_int8_queries(const AttentionParams &p, const AttentionBlock &block, uint32_t *queries) {
     using Shape = Int8Shape<C>;
-    constexpr int kQuads = C::kDepth / 16;
+    constexpr int kLoads = C::kDepth / 16 * Shape::kBlockRows / C::kThreads;
     const char *const first = static_cast<const char *>(p.q.data) + block.entry.batch * p.q.stride[0] + block.entry.first_q * p.q.stride[2];
 #pragma unroll
-    for (int f = static_cast<int>(threadIdx.x); f < Shape::kBlockRows * kQuads; f += C::kThreads) {
+    for (int i = 0; i < kLoads; ++i) {
+        const int f = static_cast<int>(threadIdx.x) + i * C::kThreads;
         const int row = f % Shape::kBlockRows, quad = f / Shape::kBlockRows, packed_row = min(block.first_row + row, block.rows - 1);
         const char *const from =
             first + query_head(p, block.place.head, packed_row) * p.q.stride[1] + query_row(p, packed_row) * p.q.stride[2] + quad * 16;

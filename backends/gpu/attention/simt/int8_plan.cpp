@@ -52,12 +52,6 @@ const char *why_not(const DeviceProperties &device, const attile_attention_probl
     return nullptr;
 }
 
-// Why weights stay float32 where FAST_ACCUMULATION lets them be rounded.
-const char *why_float_weights(const attile_attention_problem &p) {
-    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return "BATCH_INVARIANT is asked for";
-    return attention_scales_by_key(p, p.v_scale) ? "v_scale differs from key to key" : nullptr;
-}
-
 struct Int8Attention {
     const attile_attention_problem *problem;
     AttentionPlan plan;
@@ -90,15 +84,20 @@ Planned<attile_attention_problem> plan_attention_int8(Device &device, const atti
     };
     if (const char *const why = why_not(device.properties(), p, usual)) return Planned<attile_attention_problem>(declined(why));
     Int8Attention attention = {&p, {}, {}};
-    bool integers = (p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0;
-    if (const char *const why = integers ? why_float_weights(p) : nullptr) {
-        integers = false;
-        attention.floats = declined(why);
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    AttentionTileKernels kernels = attention_int8(Int8Product::kFloats);
+    if ((p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0) {
+        const bool by_key = attention_scales_by_key(p, p.v_scale);
+        const AttentionTileKernels rounding = attention_int8(by_key ? Int8Product::kScaledSteps : Int8Product::kSteps);
+        if (invariant)
+            attention.floats = declined("BATCH_INVARIANT is asked for");
+        else if (rounding.count == 0)
+            attention.floats = declined("v_scale differs from key to key");
+        else
+            kernels = rounding;
     }
-    const AttentionTileKernels kernels = attention_int8(integers);
     for (int32_t i = 0; i < kernels.count; ++i)
-        if (kernels.all[i].cols == p.head_dim)
-            plan_tile(device, p, kernels.all[i], (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, AttentionPlan(), attention.plan);
+        if (kernels.all[i].cols == p.head_dim) plan_tile(device, p, kernels.all[i], invariant, AttentionPlan(), attention.plan);
     if (attention.plan.path != AttentionPath::kTile)
         return Planned<attile_attention_problem>(declined("heads of a group are rows of one problem, under a window"));
     attention_cut_launches(device, p, attention.plan);

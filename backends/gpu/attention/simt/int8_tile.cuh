@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention by tiles of q, k and v of int8: O = softmax(Q K^T) V for a block of rows of one head. Q K^T is exact, in DP4A's int32. Either P
 // stays float and V is widened on its way to shared memory; or, as FAST_ACCUMULATION permits, P is rounded to steps of 1/255 of the row's
-// largest of the tile, and P V is DP4A's, too, a tile's sums by themselves. Record: docs/kernels/attention-simt.md.
+// largest of the tile, or of 1/127 where scales of V differ from key to key, and P V is DP4A's, too, a tile's sums by themselves. Record:
+// docs/kernels/attention-simt.md.
 //
 // Shared bytes: 4 * (words of depth * (keys + 4 + rows + 4) + V + probabilities), or what O takes on its way out. Cols128 41472 and 34304,
 // Cols64 37376 and 35840. Bound: arithmetic, 4 * 64 or 4 * 128 operations for each two bytes of K and V.
@@ -180,11 +181,61 @@ struct Int8Steps {
         for (int j = 0; j + kStrips < kKeys; ++j) of_keys[j] = of_keys[j + kStrips];
     }
 
-    // ---- The same of integers, a tile at once. `top` is the row's largest score of the tile: its weight is 255.
-    ATTILE_LANE_FN void round_weights(const Rows &top, const Rows &unit, const Scores &score, Rows &sum) const {
-        Rows tile_sum = {}, base;
+    // ---- The same of integers, a tile at once: from scores to weights, those of the row's largest score being 1. `unit` is what that one
+    // is relative to the reference.
+    ATTILE_LANE_FN void weigh(const Rows &top, const Rows &unit, Scores &score, Rows &sum) const {
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) base[i] = top[i] == -INFINITY ? 0.0f : top[i];
+        for (int i = 0; i < kRows; ++i) {
+            const float base = top[i] == -INFINITY ? 0.0f : top[i];
+            float tile_sum = 0;
+#pragma unroll
+            for (int j = 0; j < kKeys; ++j) tile_sum += score[i][j] = exp2_fast(score[i][j] - base);
+            sum[i] = fused_multiply_add(tile_sum, unit[i], sum[i]);
+        }
+    }
+    // A bit for each row that sees a key whose values have a scale that is no finite number: nothing that is rounded to steps would show
+    // it.
+    ATTILE_LANE_FN uint32_t wild_rows(const float (&value_scale)[kKeys], const Scores &score) const {
+        float wild[kKeys];  // 0 or NaN
+        bool is_wild = false;
+#pragma unroll
+        for (int j = 0; j < kKeys; ++j) {
+            wild[j] = value_scale[j] - value_scale[j];
+            is_wild = is_wild || wild[j] != 0;
+        }
+        uint32_t rows = 0;
+        if (!wave_any(lane_any(is_wild))) return rows;
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            float sees = 0;
+#pragma unroll
+            for (int j = 0; j < kKeys; ++j) sees += score[i][j] != -INFINITY ? wild[j] : 0.0f;
+            sees = Lanes::fold_row(sees, [](float x, float y) { return x + y; });
+            rows |= sees != 0 ? 1u << i : 0u;
+        }
+        return rows;
+    }
+    // Scales of the keys' values join the weights, of which the largest of a row becomes 1. A key that takes no part has none even of a
+    // scale that is NaN.
+    ATTILE_LANE_FN void weigh_values(const float (&value_scale)[kKeys], uint32_t wild, Rows &unit, Scores &weight) const {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            float most = 0;
+#pragma unroll
+            for (int j = 0; j < kKeys; ++j) {
+                weight[i][j] = weight[i][j] != 0 ? weight[i][j] * value_scale[j] : 0.0f;
+                most = fmaxf(most, fabsf(weight[i][j]));
+            }
+            most = Lanes::fold_row(most, [](float x, float y) { return fmaxf(x, y); });
+            const float inverse = most >= 0x1p-126f ? reciprocal_fast(most) : 0.0f;
+            unit[i] = (wild >> i & 1) != 0 ? __uint_as_float(0x7fc00000u) : unit[i] * most;
+#pragma unroll
+            for (int j = 0; j < kKeys; ++j) weight[i][j] *= inverse;
+        }
+    }
+    // Weights of at most 1 as steps.
+    static constexpr float kMostSteps = C::kWeights == Int8Weights::kSigned ? 127 : 255;
+    ATTILE_LANE_FN void store_steps(const Scores &weight) const {
 #pragma unroll
         for (int j = 0; j < kKeys; j += 4) {
             uint32_t words[kRows];
@@ -192,17 +243,15 @@ struct Int8Steps {
             for (int i = 0; i < kRows; ++i) {
                 uint32_t steps[4];
 #pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    const float probability = exp2_fast(score[i][j + e] - base[i]);
-                    tile_sum[i] += probability;
-                    steps[e] = __float_as_uint(fused_multiply_add(probability, 255.0f, 0x1p23f));  // In the lowest byte.
-                }
+                for (int e = 0; e < 4; ++e)  // In the lowest byte.
+                    steps[e] = __float_as_uint(fused_multiply_add(weight[i][j + e], kMostSteps, kSumBase));
                 words[i] = pick_bytes<0x5410>(pick_bytes<0x0040>(steps[0], steps[1]), pick_bytes<0x0040>(steps[2], steps[3]));
             }
             store_strip(lane_col + j / 4 * C::kLaneCols, words);
         }
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) sum[i] = fused_multiply_add(tile_sum[i], unit[i], sum[i]);
+    }
+    static ATTILE_LANE_FN int32_t dot(uint32_t weights, uint32_t values, int32_t sum) {
+        return C::kWeights == Int8Weights::kSigned ? dot_of_four(weights, values, sum) : dot_of_four_unsigned(weights, values, sum);
     }
     // unit: of a row's weights of the tile, relative to its reference.
     ATTILE_LANE_FN void multiply_words(const Rows &unit, Output &out) const {
@@ -211,11 +260,11 @@ struct Int8Steps {
 #pragma unroll
         for (int first = 0; first < kCols; first += 4) {  // Sums of all columns at once would take too many registers.
             const int values = Shape::kValuesAt + value_place(first / 4 * C::kLaneCols + lane_col);
-            int32_t dot[kRows][4];
+            int32_t sums[kRows][4];
 #pragma unroll
             for (int i = 0; i < kRows; ++i)
 #pragma unroll
-                for (int x = 0; x < 4; ++x) dot[i][x] = static_cast<int32_t>(kSumStart);
+                for (int x = 0; x < 4; ++x) sums[i][x] = static_cast<int32_t>(kSumStart);
             uint32_t a[2][kRows], b[2][4];
             const auto take = [&](int to, int word) ATTILE_ALWAYS_INLINE {
                 take_rows(a[to], strip + word * kGroupRows, half_swap(word));
@@ -230,7 +279,7 @@ struct Int8Steps {
 #pragma unroll
                     for (int i = 0; i < kRows; ++i)
 #pragma unroll
-                        for (int x = 0; x < 4; ++x) dot[i][x] = dot_of_four_unsigned(a[now][i], b[now][x], dot[i][x]);
+                        for (int x = 0; x < 4; ++x) sums[i][x] = dot(a[now][i], b[now][x], sums[i][x]);
                     schedule_fence(a[now ^ 1]);
                 });
             }
@@ -238,7 +287,7 @@ struct Int8Steps {
             for (int i = 0; i < kRows; ++i)
 #pragma unroll
                 for (int x = 0; x < 4; ++x)
-                    out[i][first + x] = fused_multiply_add(as_float(dot[i][x]), unit[i] * (1.0f / 255), out[i][first + x]);
+                    out[i][first + x] = fused_multiply_add(as_float(sums[i][x]), unit[i] * (1 / kMostSteps), out[i][first + x]);
         }
     }
 };
@@ -305,12 +354,22 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_i
                 Steps::raise_references(top, unset, reference, sum, out);
             }
         }
+        float value_scale[kKeys] = {};  // Where they differ from key to key.
+        const bool scales_values = C::kWeights != Int8Weights::kSteps && value_scales.first != nullptr && sees;
+        if (scales_values) {
+#pragma unroll
+            for (int j = 0; j < kKeys; ++j)
+                value_scale[j] = value_scales.at(first_key + LaneKeys<C>::first(steps.lane_col) + LaneKeys<C>::after(j));
+        }
         if constexpr (C::kIntegers) {
             typename Steps::Rows unit;
             if (sees) {
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) unit[i] = exp2_fast(top[i] - reference[i]);
-                steps.round_weights(top, unit, score, sum);
+                const uint32_t wild = C::kWeights == Int8Weights::kSigned ? steps.wild_rows(value_scale, score) : 0;
+                steps.weigh(top, unit, score, sum);
+                if constexpr (C::kWeights == Int8Weights::kSigned) steps.weigh_values(value_scale, wild, unit, score);
+                steps.store_steps(score);
             }
             next_values.store(values);
             __syncthreads();
@@ -319,12 +378,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_i
             next_keys.store(keys);
             __syncthreads();
         } else {
-            float value_scale[kKeys] = {};
-            const bool scales_values = value_scales.first != nullptr;
-            if (scales_values && sees) {
-#pragma unroll
-                for (int j = 0; j < kKeys; ++j) value_scale[j] = value_scales.at(first_key + steps.lane_col + j * C::kLaneCols);
-            }
             constexpr int kChunks = kBlockKeys / C::kChunkKeys;
 #pragma unroll 1
             for (int chunk = 0; chunk < kChunks; ++chunk) {

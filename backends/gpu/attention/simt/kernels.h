@@ -33,12 +33,14 @@ struct AttentionTileKernel {
 };
 
 // Of q, k and v of int8, in whole pieces of 16 bytes that begin at multiples of 16, all the columns there are; scores that only a mask
-// changes. integers: the second product is one of integers, too, as FAST_ACCUMULATION permits. No kernel of the modified kind.
+// changes. The second product is one of floats or, as FAST_ACCUMULATION permits, of integers, too: of weights alone, or of weights times
+// scales of V that differ from key to key, which not every device has. No kernel of the modified kind.
 struct AttentionTileKernels {
     const AttentionTileKernel *all;
     int32_t count;
 };
-AttentionTileKernels attention_int8(bool integers);
+enum class Int8Product { kFloats, kSteps, kScaledSteps };
+AttentionTileKernels attention_int8(Int8Product product);
 
 AttentionSingleKernels attention_single64();
 AttentionSingleKernels attention_single128();
