@@ -290,6 +290,20 @@ struct Int8Steps {
                     out[i][first + x] = fused_multiply_add(as_float(sums[i][x]), unit[i] * (1 / kMostSteps), out[i][first + x]);
         }
     }
+
+    // ---- What store_rows() takes. value_scale: of all of V.
+    static ATTILE_LANE_FN void finish(float value_scale, uint32_t &unset, Rows &reference, Rows &sum, Output &out) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            sum[i] = Lanes::fold_row(sum[i], [](float x, float y) { return x + y; });
+            // Comparisons pass over NaN, which a row whose scores are all NaN has seen.
+            if (sum[i] != sum[i]) unset &= ~(1u << i);
+            reference[i] = -reference[i];
+            const float scale = (unset >> i & 1) != 0 ? 1.0f : value_scale;  // Of a row that sees nothing it may be NaN.
+#pragma unroll
+            for (int x = 0; x < kCols; ++x) out[i][x] *= scale;
+        }
+    }
 };
 
 template <class C>
@@ -300,6 +314,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_i
     constexpr int kRows = C::kRows, kKeys = C::kKeys, kBlockKeys = Shape::kBlockKeys, kGroupRows = Shape::kGroupRows;
     constexpr AttentionKindTag<AttentionKind::kMasked> kKind;
     alignas(16) __shared__ uint32_t shared[Shape::kShared];
+
+    if (!kDotsFour) return;  // Plans have no use for it there, and it would spill.
 
     // ---- What this block does.
     const AttentionBlock block(p, Shape::kBlockRows, kKind);
@@ -403,16 +419,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_i
     float value_scale = 1;  // Of the head.
     if (p.v_scale.data && !p.v_scale.by_key)
         value_scale = p.v_scale.data[block.entry.batch * p.v_scale.stride[0] + ByteRows::key_head(p, block) * p.v_scale.stride[1]];
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-        sum[i] = Lanes::fold_row(sum[i], [](float x, float y) { return x + y; });
-        // Comparisons pass over NaN, which a row whose scores are all NaN has seen.
-        if (sum[i] != sum[i]) unset &= ~(1u << i);
-        reference[i] = -reference[i];
-        const float scale = (unset >> i & 1) != 0 ? 1.0f : value_scale;  // Of a row that sees nothing it may be NaN.
-#pragma unroll
-        for (int x = 0; x < C::kCols; ++x) out[i][x] *= scale;
-    }
+    Steps::finish(value_scale, unset, reference, sum, out);
     store_rows<C, AttentionKind::kMasked, false>(p, unset, reference, sum, out, reinterpret_cast<float *>(shared));
 }
 
