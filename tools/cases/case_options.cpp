@@ -329,9 +329,8 @@ std::vector<CaseOption> attention_options() {
                            forward(c).page_size = 16;
                            return true;
                        }});
-    // No options of a call, but of a kernel's path: sums are rescaled late; a row has scores that are no numbers.
+    // No option of a call, but of a kernel's path: sums are rescaled late.
     options.push_back(ATTILE_FORWARD_OPTION("huge_late_key", pattern, AttentionPattern::kHugeLateKey));
-    options.push_back(ATTILE_FORWARD_OPTION("nan_in_query", pattern, AttentionPattern::kNanInQuery));
     return options;
 }
 

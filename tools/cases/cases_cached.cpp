@@ -377,8 +377,19 @@ CaseOption cache_of(const char *name) {
 
 std::vector<CaseOption> cached_options() {
     return {
-        cache_of<ATTILE_I8>("cache_i8"),     cache_of<ATTILE_F8_E4M3>("cache_e4m3"), cache_of<ATTILE_I4>("cache_i4"),
-        cache_of<ATTILE_BF16>("cache_bf16"), cache_of<ATTILE_F32>("cache_f32"),
+        cache_of<ATTILE_I8>("cache_i8"),
+        cache_of<ATTILE_F8_E4M3>("cache_e4m3"),
+        cache_of<ATTILE_I4>("cache_i4"),
+        cache_of<ATTILE_BF16>("cache_bf16"),
+        cache_of<ATTILE_F32>("cache_f32"),
+        // No option of a call, but of a kernel's path: a row has scores that are no numbers.
+        {"nan_in_query", [](const Case &c) { return std::get<C>(c.problem).pattern == AttentionPattern::kNanInQuery; },
+         [](Case &c) {
+             auto &a = std::get<C>(c.problem);
+             if (a.type_of(a.q_storage) == ATTILE_I8) return false;
+             a.pattern = AttentionPattern::kNanInQuery;
+             return true;
+         }},
     };
 }
 
