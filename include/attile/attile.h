@@ -642,7 +642,9 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  *
  * **Fast accumulation** (since 1.1) Where q, k and v are all f8_e4m3, ATTILE_FLAG_FAST_ACCUMULATION permits a backend to sum q.k and o as
  * it does for attile_gemm(), and to round the weights exp(s_j) of o's sum, but not those of Z, to f8_e4m3, as tensor cores for 8-bit floats
- * want them. It obliges to nothing, and other types take no notice of it. The bound on the error is in the page on numerics.
+ * want them. Where they are all i8, it permits to round these weights to steps of 1/255 of the largest of up to 64 neighbouring keys, or,
+ * where v_scale differs from key to key, these weights times it to steps of 1/127. It obliges to nothing, and other types take no notice of
+ * it. The bounds on the errors are in the page on numerics.
  *
  * **Exact products** (since 1.1) With ATTILE_FLAG_EXACT_PRODUCTS, for q, k and v all f64 or all f32 and without softcap, q.k, Z and sums of
  * weights times v are exact, then rounded once to float64; scale, bias, ALiBi, exp, log and the division follow in float64 by the steps
