@@ -71,7 +71,8 @@ int main(void) {
                 sum += (double)x[m * kDepth + k] * w[n * kDepth + k];
                 bound += fabs(x[m * kDepth + k]) * scale[n * kGroups + k * kGroups / kDepth] / 2; /* a weight is off by half a step */
             }
-            worst = fmax(worst, fabs(y[m * kColumns + n] - sum));
+            const double error = fabs(y[m * kColumns + n] - sum);
+            if (error > worst || isnan(error)) worst = error;
             allowed = fmax(allowed, bound);
         }
     printf("%d bytes of weights instead of %d; off by %.3g at most\n", (int)(sizeof q + sizeof scale), (int)sizeof w, worst);

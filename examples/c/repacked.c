@@ -73,7 +73,8 @@ int main(void) {
         for (int n = 0; n < kColumns; ++n) {
             double sum = 0;
             for (int i = 0; i < kDepth; ++i) sum += (double)x[m][i] * (double)w[n][i];
-            worst = fmax(worst, fabs(sum - (double)y[m][n]));
+            const double error = fabs(sum - (double)y[m][n]);
+            if (error > worst || isnan(error)) worst = error;
             largest = fmax(largest, fabs(sum));
         }
     printf("%d x %d numbers of %d bytes a row; the product differs by %.1e of %.2f\n", kColumns, kDepth, kBytes, worst, largest);
