@@ -4,7 +4,7 @@
 // Environment: ATTILE_TEST_BACKEND, names of backends; ATTILE_TEST_TIER=quick|full (quick); ATTILE_TEST_SEEDS=first-last adds random cases
 // of those seeds for every operation; ATTILE_TEST_RERUNS=n runs one case in n again instead of each.
 //
-// Of the backend "reference" one case of attention and its gradients in four runs, unless ATTILE_LONG=1. Its loops are what every other
+// Of the backend "reference" one case of attention and its gradients in eight runs, unless ATTILE_LONG=1. Its loops are what every other
 // backend is compared with, case by case; here it meets itself in float64, which tells how it reads and writes the types.
 // coverage.reference has each option of it.
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace attile::test {
 namespace {
 
-constexpr std::uint32_t kStepOfReference = 4;
+constexpr std::uint32_t kStepOfReference = 8;
 
 // Shared by every test; closed before main returns.
 struct Session {
