@@ -151,16 +151,18 @@ int32_t query_gemm(attile_context *context, Line &line, attile_support *support)
         args.a_scale = line.tensor(ATTILE_F32, {1, e[1], e[3] / 128});
         args.b_scale = line.tensor(ATTILE_F32, {1, e[3] / 128, e[2] / 128});
     }
+    const int32_t beside = (out & 0xff) == 8 ? ATTILE_F32 : out;           // C and the bias.
+    if (line.has("over")) args.d_scale = line.tensor(ATTILE_F32, {e[2]});  // One for each column.
     if (line.has("c")) {
-        args.c = line.tensor(out, {e[0], e[1], e[2]});
+        args.c = line.tensor(beside, {e[0], e[1], e[2]});
         args.beta = 1;
     }
     if (line.has("bias")) {
-        args.bias = line.tensor(out, {e[2]});
+        args.bias = line.tensor(beside, {e[2]});
         args.bias_axis = ATTILE_BIAS_COLUMNS;
     }
     if (line.has("row_bias")) {
-        args.bias = line.tensor(out, {e[1]});
+        args.bias = line.tensor(beside, {e[1]});
         args.bias_axis = ATTILE_BIAS_ROWS;
     }
     for (const auto &[name, activation] : kActivations) {
@@ -180,6 +182,9 @@ int32_t query_gemm_grouped(attile_context *context, Line &line, attile_support *
     args.a = line.tensor(type, {e[1], e[3]});
     const std::string of_b = line.value("b");
     args.b = line.tensor(of_b.empty() ? type : Line::type_of(of_b), {e[0], e[3], e[2]});
+    if (line.has("scales")) args.b_scale = line.tensor(ATTILE_F32, {e[0], 1, e[2]});
+    if (const int64_t group = line.number("groups"); group > 0) args.b_scale = line.tensor(ATTILE_F32, {e[0], e[3] / group, e[2]});
+    if (line.has("zeros")) args.b_zero = args.b_scale;
     args.d = line.tensor(out, {e[1], e[2]});
     args.row_offsets = line.tensor(ATTILE_I32, {e[0] + 1});
     if (line.has("ta")) transpose(args.a);
@@ -229,6 +234,7 @@ attile_attention_args attention_args(Line &line) {
     }
     if (line.has("q_scales")) args.q_scale = line.tensor(ATTILE_F32, {entries, heads, all_rows, 1});
     args.o = line.tensor(line.out_dtype(), {entries, heads, all_rows, dim_v});
+    if (line.has("over")) args.o_scale = line.tensor(ATTILE_F32, {heads, 1, 1});
     if (line.has("blhd")) {
         for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o}) interleave(*x);
     }

@@ -2,8 +2,8 @@
 // What attile_gemm makes of operands of 8 bits and their scales.
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <string>
-#include <vector>
 
 #include "front_test.h"
 
@@ -252,16 +252,18 @@ TEST_F(GemmQuantised, ResultsOfEightBits) {
     args.c = dense(ATTILE_F32, {3, 384});
     args.beta = 1;
     args.d = dense(ATTILE_I8, {5, 2, 3, 384});
-    const struct {
-        std::vector<int64_t> shape, stride;
-    } scales[] = {{{1}, {0, 0, 0, 0}},         {{384}, {0, 0, 0, 1}},     {{3, 1}, {0, 0, 1, 0}},
-                  {{3, 384}, {0, 0, 384, 1}},  {{2, 1, 1}, {0, 1, 0, 0}}, {{5, 1, 3, 384}, {1152, 0, 384, 1}},
-                  {{5, 2, 1, 1}, {2, 1, 0, 0}}};
-    for (const auto &scale : scales) {
-        args.d_scale = dense(ATTILE_F32, scale.shape);
+    const auto scaled = [&](std::initializer_list<int64_t> shape, std::initializer_list<int64_t> stride) {
+        args.d_scale = dense(ATTILE_F32, shape);
         run();
-        expect_operand(problem.d_scale, args.d_scale, {scale.stride[0], scale.stride[1], scale.stride[2], scale.stride[3]});
-    }
+        expect_operand(problem.d_scale, args.d_scale, stride);
+    };
+    scaled({1}, {0, 0, 0, 0});
+    scaled({384}, {0, 0, 0, 1});
+    scaled({3, 1}, {0, 0, 1, 0});
+    scaled({3, 384}, {0, 0, 384, 1});
+    scaled({2, 1, 1}, {0, 1, 0, 0});
+    scaled({5, 1, 3, 384}, {1152, 0, 384, 1});
+    scaled({5, 2, 1, 1}, {2, 1, 0, 0});
     args.alpha = 0;  // What is left of the result is scaled all the same.
     run();
     expect_operand(problem.d_scale, args.d_scale, {2, 1, 0, 0});
