@@ -48,6 +48,7 @@ constexpr double kWorkOfACase = 3e6;           // what takes a case's time besid
 // Empty if the call would not work.
 std::string plan_of(attile_context *context, Placement placement, const Case &c) {
     try {
+        const WithoutContents only_asked;
         const std::unique_ptr<Call> call = make_problem(c, Contents::kNone)->bind(context, placement, false);
         attile_support support;
         attile_support_init(&support, sizeof support);

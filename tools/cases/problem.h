@@ -74,8 +74,8 @@ class Problem {
     virtual std::int32_t compute_dtype() const = 0;
 };
 
-/// Of a problem that is only asked about; queries look at no element. Products' and attention's are left at 0 then, which saves most of the
-/// time.
+/// Of a problem that is only asked about; queries look at no element. Products' and attention's are left at 0 then, and bound to tensors
+/// WithoutContents, which saves most of the time.
 enum class Contents : std::uint8_t { kDrawn, kNone };
 
 std::unique_ptr<Problem> make_problem(const Case &test_case, Contents contents = Contents::kDrawn);

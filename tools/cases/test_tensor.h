@@ -72,6 +72,15 @@ class Memory {
     std::int64_t bytes_ = 0;
 };
 
+/// While one of these lives, its thread's tensors are only asked about: they have memory, but nothing is written there.
+class WithoutContents {
+  public:
+    WithoutContents();
+    ~WithoutContents();
+    WithoutContents(const WithoutContents &) = delete;
+    WithoutContents &operator=(const WithoutContents &) = delete;
+};
+
 /// One operand of a call. Everything that is not an element is filled with NaN bytes and must stay so.
 class TestTensor {
   public:

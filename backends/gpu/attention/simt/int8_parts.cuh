@@ -182,19 +182,22 @@ ATTILE_LANE_FN float query_factor(const AttentionParams &p, const AttentionBlock
     return static_cast<float>(factor);
 }
 
-// The scales of keys or values that differ from key to key; else 1, since they have been multiplied elsewhere.
+// The scales of keys or values, if they differ from key to key.
 struct KeyScales {
-    const float *first;  // Null: none differ.
-    int64_t step;
-    int last;
+    const char *first;  // Null: none differ.
+    int row_bytes, last;
 
     ATTILE_LANE_FN KeyScales(const AttentionParams &p, const AttentionBlock &block, const AttentionScales &x)
-        : first(nullptr), step(x.stride[2]), last(max(block.entry.len_k - 1, 0)) {
+        : first(nullptr), row_bytes(x.row_bytes), last(max(block.entry.len_k - 1, 0)) {
         if (x.data && x.by_key)
-            first =
-                x.data + block.entry.batch * x.stride[0] + ByteRows::key_head(p, block) * x.stride[1] + block.entry.first_k * x.stride[2];
+            first = reinterpret_cast<const char *>(x.data + block.entry.batch * x.stride[0] + ByteRows::key_head(p, block) * x.stride[1] +
+                                                   block.entry.first_k * x.stride[2]);
     }
-    ATTILE_LANE_FN float at(int key) const { return first ? load_vec_const<1>(first + min(key, last) * step)[0] : 1.0f; }
+    ATTILE_LANE_FN const float *place(int key) const {
+        return reinterpret_cast<const float *>(first + static_cast<int64_t>(min(key, last)) * row_bytes);
+    }
+    ATTILE_LANE_FN void prefetch(int key) const { gpu::prefetch(place(key)); }
+    ATTILE_LANE_FN float at(int key) const { return load_vec_const<1>(place(key))[0]; }
 };
 
 // Sums of integers that begin here are floats less this, as they are.

@@ -48,7 +48,8 @@ const char *why_not(const DeviceProperties &device, const attile_attention_probl
         return "a scale differs within a row";
     if (!lies_in_pieces(p.q) || !lies_in_pieces(p.k) || !lies_in_pieces(p.v))
         return "rows of q, k or v do not begin at multiples of 16 bytes";
-    if (!has_short_stride(p.k) || !has_short_stride(p.v)) return "rows of k or v lie far apart";
+    for (const attile_operand *x : {&p.k, &p.v, &p.k_scale, &p.v_scale})
+        if (is_present(*x) && !has_short_stride(*x)) return "rows of k or v, or their scales, lie far apart";
     return nullptr;
 }
 

@@ -78,12 +78,19 @@ struct Int8Steps {
 #pragma unroll
             for (int j = 0; j < kKeys; ++j) score[i][j] = as_float(dot[i][j]) * factor[i];
     }
-    // Times what differs from key to key, of the tile that begins at `first_key`.
+    // What differs from key to key, of the lane's keys of the tile that begins at `first_key`. It is sent for before the product, whose
+    // registers leave no room for it.
+    ATTILE_LANE_FN int key_of(int first_key, int j) const { return first_key + LaneKeys<C>::first(lane_col) + LaneKeys<C>::after(j); }
+    ATTILE_LANE_FN void prefetch_scales(const KeyScales &scales, int first_key) const {
+        if (!scales.first) return;
+#pragma unroll
+        for (int j = 0; j < kKeys; ++j) scales.prefetch(key_of(first_key, j));
+    }
     ATTILE_LANE_FN void scale_keys(const KeyScales &scales, int first_key, Scores &score) const {
         if (!scales.first) return;
 #pragma unroll
         for (int j = 0; j < kKeys; ++j) {
-            const float scale = scales.at(first_key + LaneKeys<C>::first(lane_col) + LaneKeys<C>::after(j));
+            const float scale = scales.at(key_of(first_key, j));
 #pragma unroll
             for (int i = 0; i < kRows; ++i) score[i][j] *= scale;
         }
@@ -360,6 +367,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_i
         next_values.load(value_rows, first_key + (C::kIntegers ? 0 : C::kChunkKeys));
         typename Steps::Rows top;
         if (sees) {
+            steps.prefetch_scales(key_scales, first_key);
+            if (C::kWeights != Int8Weights::kSteps) steps.prefetch_scales(value_scales, first_key);
             steps.multiply_keys(factor, score);
             steps.scale_keys(key_scales, first_key, score);
             if (!walk.is_full(tile)) mask_scores<C>(p, first_key, score);
@@ -374,8 +383,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_i
         const bool scales_values = C::kWeights != Int8Weights::kSteps && value_scales.first != nullptr && sees;
         if (scales_values) {
 #pragma unroll
-            for (int j = 0; j < kKeys; ++j)
-                value_scale[j] = value_scales.at(first_key + LaneKeys<C>::first(steps.lane_col) + LaneKeys<C>::after(j));
+            for (int j = 0; j < kKeys; ++j) value_scale[j] = value_scales.at(steps.key_of(first_key, j));
         }
         if constexpr (C::kIntegers) {
             typename Steps::Rows unit;
