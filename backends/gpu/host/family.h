@@ -86,7 +86,7 @@ class Planned {
     }
 
   private:
-    static constexpr std::size_t kMostBytes = 4096, kAlignment = 64;
+    static constexpr std::size_t kMostBytes = 4608, kAlignment = 64;
     template <class Plan, class = void>
     struct Mover {
         static_assert(!std::is_same_v<Problem, attile_gemm_problem> && !std::is_same_v<Problem, attile_attention_problem> &&
