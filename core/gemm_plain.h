@@ -8,6 +8,7 @@
 
 #include <attile/attile_backend.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "message.h"
@@ -89,6 +90,8 @@ inline void finish_plain_problem(int32_t dtype, int64_t m, int64_t n, int64_t k,
     leave_out(&problem->a_scale);
     leave_out(&problem->b_scale);
     leave_out(&problem->b_zero);
+    leave_out(&problem->d_scale);
+    static_assert(offsetof(attile_gemm_problem, d_scale) + sizeof problem->d_scale == sizeof *problem, "a field behind is to be set, too");
     problem->a_group[0] = problem->a_group[1] = problem->b_group[0] = problem->b_group[1] = 0;
 }
 
