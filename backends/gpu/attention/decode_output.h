@@ -27,26 +27,21 @@ struct DecodeOutput {
             for (int e = 0; e < 4; ++e) value[e] = fused_multiply_add(weight, of_value[e], value[e]);
         }
     };
-    // Of several, by what they have: pair_of gives a reference and a sum, quad_of columns. One without a reference saw no key, and has left
-    // nothing else.
-    template <int kParts, class PairOf, class QuadOf>
-    static ATTILE_LANE_FN Part together(const PairOf &pair_of, const QuadOf &quad_of) {
+    // Of the block's groups. One without a reference saw no key, and has left nothing else.
+    ATTILE_LANE_FN Part part(int r, int col) const {
         Part part;
-        Vec<float, 2> found[kParts];
+        Vec<float, 2> found[C::kGroups];
 #pragma unroll
-        for (int i = 0; i < kParts; ++i) {
-            found[i] = pair_of(i);
-            part.top = max_nan(part.top, found[i][0]);
+        for (int g = 0; g < C::kGroups; ++g) {
+            found[g] = load_vec<2>(results + (g * kRows + r) * 2);
+            part.top = max_nan(part.top, found[g][0]);
         }
 #pragma unroll
-        for (int i = 0; i < kParts; ++i)
-            if (found[i][0] != -INFINITY) part.add(exp2_fast(found[i][0] - part.top), found[i][1], quad_of(i));
+        for (int g = 0; g < C::kGroups; ++g) {
+            if (found[g][0] == -INFINITY) continue;
+            part.add(exp2_fast(found[g][0] - part.top), found[g][1], load_vec<4>(outs + (g * kRows + r) * C::kCols + col));
+        }
         return part;
-    }
-    // Of the block's groups.
-    ATTILE_LANE_FN Part part(int r, int col) const {
-        return together<C::kGroups>([&](int g) { return load_vec<2>(results + (g * kRows + r) * 2); },
-                                    [&](int g) { return load_vec<4>(outs + (g * kRows + r) * C::kCols + col); });
     }
     // kFar: see RowResult.
     template <bool kFar>
