@@ -321,7 +321,7 @@ void add_int8_queries(std::vector<Case> &list, std::int32_t out, bool fast, Tier
              {AttentionPattern::kTimes36, AttentionPattern::kTimes400, AttentionPattern::kRising, AttentionPattern::kHugeLateKey,
               AttentionPattern::kConstant, AttentionPattern::kFarBelow, AttentionPattern::kFarBelowButOne, AttentionPattern::kAlternating,
               AttentionPattern::kTiny, AttentionPattern::kOneAbove}) {
-            c = of(66, tier == Tier::kQuick ? 300 : 1000, width, 1);
+            c = of(66, 300, width, 1);
             c.pattern = pattern;
             add("pattern_" + std::to_string(static_cast<int>(pattern)) + suffix, c);
         }

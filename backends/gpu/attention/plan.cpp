@@ -110,7 +110,10 @@ const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem 
 // The kernel for tensor cores that takes plain rows in place of SIMT's; its kernel is null if there is none.
 sm80::DecodeNarrowKernel tensor_kernel(Device &device, const attile_attention_problem &p) {
 #if defined(ATTILE_GPU_HAS_SM80)
-    if (attention_has_narrow_keys(p) && device.runs(sm80::kKernels)) return sm80::plan_decode_narrow(p);
+    if (attention_has_narrow_keys(p) && device.runs(sm80::kKernels)) {
+        const sm80::DecodeNarrowKernel kernel = sm80::plan_decode_narrow(p);
+        if (static_cast<int64_t>(kernel.shared) <= device.properties().shared_opt_in) return kernel;
+    }
 #endif
     static_cast<void>(device), static_cast<void>(p);
     return {};

@@ -37,12 +37,12 @@ bool is_one_a_row(const attile_operand &scale, int64_t group, int64_t cols) {
 // Why the problem is not for these kernels; null: it may be.
 const char *why_not(const DeviceProperties &device, const attile_attention_problem &p, const AttentionPlan &usual) {
     if (!multiplies_four(device)) return "the device does not multiply four int8 at a time";
+    if (p.head_dim != p.head_dim_v || (p.head_dim != 64 && p.head_dim != 128)) return "head_dim and head_dim_v are not both 64 or both 128";
     if (usual.path == AttentionPath::kDecode) return "for so few rows keys are streamed";
     if (usual.path != AttentionPath::kTile) return "the scale is too large";
     if (attention_changes_scores(p) || attention_has_sparse_mask(p)) return "scores are changed or hidden by more than lengths and windows";
     if (is_present(p.block_table)) return "k and v lie in pages";
     if (is_present(p.key_starts)) return "keys are padded on the left";
-    if (p.head_dim != p.head_dim_v || (p.head_dim != 64 && p.head_dim != 128)) return "head_dim and head_dim_v are not both 64 or both 128";
     if (!is_one_a_row(p.q_scale, p.q_group, p.head_dim) || !is_one_a_row(p.k_scale, p.k_group, p.head_dim) ||
         !is_one_a_row(p.v_scale, p.v_group, p.head_dim_v))
         return "a scale differs within a row";

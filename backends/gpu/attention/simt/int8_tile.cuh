@@ -4,8 +4,8 @@
 // largest of the tile, or of 1/127 where scales of V differ from key to key, and P V is DP4A's, too, a tile's sums by themselves. Record:
 // docs/kernels/attention-simt.md.
 //
-// Shared bytes: 4 * (words of depth * (keys + 4 + rows + 4) + V + probabilities), or what O takes on its way out. Cols128 41472 and 34304,
-// Cols64 37376 and 35840. Bound: arithmetic, 4 * 64 or 4 * 128 operations for each two bytes of K and V.
+// Shared bytes: 4 * (words of depth * (keys + 4 + rows + 4) + V + probabilities), or what O takes on its way out. Cols128 37888 and 34304,
+// Cols64 35840. Bound: arithmetic, 4 * 64 or 4 * 128 operations for each two bytes of K and V.
 #pragma once
 
 #include "attention/output.h"

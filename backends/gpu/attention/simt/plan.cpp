@@ -152,9 +152,11 @@ Planned<attile_attention_problem> plan_attention(Device &device, const attile_at
     if (p.k.data == nullptr || p.v.data == nullptr || attention_has_narrow_keys(p)) {
         // Where K and V will lie is not known yet. Other kernels, of other splits, take them where no vector begins: workspace for those,
         // too. Of 8 and 4 bits also where the query knows an address, which the call need not have.
-        attile_attention_problem elsewhere = p;
-        for (attile_operand *const x : {&elsewhere.k, &elsewhere.v}) x->data = odd_address(x->dtype);
-        workspace = std::max(workspace, CutRows(device, elsewhere, gpu::plan_attention(device, elsewhere)).workspace);
+        for (const bool oddly : {true, false}) {  // A null pointer counts as aligned.
+            attile_attention_problem elsewhere = p;
+            for (attile_operand *const x : {&elsewhere.k, &elsewhere.v}) x->data = oddly ? odd_address(x->dtype) : nullptr;
+            workspace = std::max(workspace, CutRows(device, elsewhere, gpu::plan_attention(device, elsewhere)).workspace);
+        }
     }
     const SimtAttention simt = {&problem, plan, cut, products.declined()};
     if (!narrow) return Planned<attile_attention_problem>(simt, workspace);
