@@ -78,14 +78,14 @@ class Results(Case):
         scale = None if scale_shape is None else self.scales(rng, scale_shape, np.abs(mean).max() / 127)
         o = laid_out(np.full((batch, heads, len_q, dim_v), PREFILL, np.uint8), order)
         # A GPU's weights are not quite 1: where the quotient is next to a tie or to zero, either neighbour will do.
-        want, *others = (np.full(o.shape, PREFILL, np.uint8) for _ in range(3))
+        want, *others = (np.full(o.shape, PREFILL, np.uint8) for _ in range(4))
         divisors = wide(scale if scale is None or scale.shape[-1] in (1, dim_v) else np.repeat(scale, dim_v // scale.shape[-1], axis=-1), o.shape)
         for entry in range(entries):
             rows = slice(None) if starts is None else slice(starts[entry], starts[entry + 1])
             at = entry if starts is None else 0
             x = np.broadcast_to(mean[entry].astype(F), (heads, len_q, dim_v))[:, rows]
             if x.size > 0:
-                for to, off in zip((want, *others), (0, -(2.0**-15), 2.0**-15)):
+                for to, off in zip((want, *others), (0, -(2.0**-15), 2.0**-15, -(2.0**-60))):  # the last one for the sign of a zero
                     to[at, :, rows] = quantised(np.ascontiguousarray(x + F(off)), divisors[at, :, rows], out)
         v = v.astype(np.int8) if dtypes[1] == ac.I8 else stored(v.astype(F), dtypes[1])
         offsets = None if starts is None else np.array(starts, np.int32)
