@@ -5,10 +5,16 @@
 #include <cstdlib>
 
 #include "attention/plan.h"
+#include "host/sizes.h"
 
 namespace attile::gpu {
 
 inline bool is_aligned_16(const attile_operand &x) { return reinterpret_cast<uintptr_t>(x.data) % 16 == 0; }
+// Are rows of 8 or 4 bits contiguous, and do they begin at multiples of 16 bytes?
+inline bool lies_in_pieces(const attile_operand &x) {
+    const int64_t piece = 128 / dtype_bits(x.dtype);
+    return is_aligned_16(x) && x.stride[3] == 1 && x.stride[0] % piece == 0 && x.stride[1] % piece == 0 && x.stride[2] % piece == 0;
+}
 // Bytes from row to row fit 32 bits.
 inline bool has_short_stride(const attile_operand &x) { return std::llabs(x.stride[2]) < (int64_t{1} << 29); }
 

@@ -14,8 +14,6 @@
 namespace attile::gpu::simt {
 namespace {
 
-constexpr int64_t kPiece = 16;  // Bytes that are read at once.
-
 // Those of which eight_bits.h knows no instruction compute one product after the other.
 bool multiplies_four(const DeviceProperties &device) {
     if (std::strncmp(device.arch, "sm_", 3) == 0) return device.capability >= 61;
@@ -25,10 +23,6 @@ bool multiplies_four(const DeviceProperties &device) {
     return false;
 }
 
-bool lies_in_pieces(const attile_operand &x) {
-    return x.stride[3] == 1 && x.stride[0] % kPiece == 0 && x.stride[1] % kPiece == 0 && x.stride[2] % kPiece == 0 &&
-           reinterpret_cast<uintptr_t>(x.data) % static_cast<uintptr_t>(kPiece) == 0;
-}
 // Has each row one scale?
 bool is_one_a_row(const attile_operand &scale, int64_t group, int64_t cols) {
     return !is_present(scale) || scale.stride[3] == 0 || group >= cols;

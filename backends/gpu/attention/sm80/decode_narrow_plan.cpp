@@ -3,24 +3,14 @@
 
 #include "attention/run.h"
 #include "attention/sm80/decode_narrow.h"
+#include "attention/tile_plan.h"
 #include "host/sizes.h"
 
 namespace attile::gpu::sm80 {
-namespace {
-
-// Do rows begin at multiples of 16 bytes?
-bool has_pieces(const attile_operand &x) {
-    const int64_t piece = 128 / dtype_bits(x.dtype);
-    return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
-           std::all_of(x.stride, x.stride + 3, [piece](int64_t stride) { return stride % piece == 0; });
-}
-
-}  // namespace
-
 DecodeNarrowKernel plan_decode_narrow(const attile_attention_problem &p) {
     if (p.q.dtype == ATTILE_F32 || p.head_dim != p.head_dim_v || p.k.dtype != p.v.dtype) return {};
     if (p.k.dtype != ATTILE_I8 && p.k.dtype != ATTILE_F8_E4M3 && p.k.dtype != ATTILE_I4) return {};
-    if (!has_pieces(p.k) || !has_pieces(p.v)) return {};
+    if (!lies_in_pieces(p.k) || !lies_in_pieces(p.v)) return {};
     const auto scales_of = [&p](const attile_operand &scale, int64_t group) {
         if (!attention_scales_by_key(p, scale)) return KeyScales::kNone;
         return scale.stride[3] == 0 || group >= p.head_dim ? KeyScales::kOne : KeyScales::kGroups;
