@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,features16,decode,decode16,host,memory,split] [--json FILE] [--rounds N] [--burst N]
+usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,features16,decode,decode16,host,memory,split,exact] [--json FILE] [--rounds N] [--burst N]
                         [--backend NAME] [--beside NAME [--beside-library FILE [--beside-package FOLDER]]] [--quick]
        compare_peers.py --random SECONDS ...       problems that `attile bench --random` draws, on GPUs and processors: peer_random.py
 
@@ -273,6 +273,19 @@ def split(bench, quick):
                    call("attile", query=True, **allowed).kernel)
 
 
+def exact(bench, quick):
+    """float64 and float32 with exact sums (FLAG_EXACT_PRODUCTS) beside this library's ordinary products and cuBLAS's."""
+    for dtype in (torch.float64, torch.float32):
+        for n in (1024, 4096) if quick else (1024, 2048, 4096, 8192):
+            a, b = (torch.randn(n, n, device=DEVICE, dtype=dtype) for _ in range(2))
+            outs = {who: torch.full((n, n), math.nan, device=DEVICE, dtype=dtype) for who in ("attile", "ordinary", "cublas")}
+            expected = a[:4].double() @ b.double()
+            call = lambda who, **more: bench.context.gemm(a, b, out=outs[who], **more)
+            calls = {"attile": lambda: call("attile", flags=attile.FLAG_EXACT_PRODUCTS), "ordinary": lambda: call("ordinary"), "cublas": lambda: torch.matmul(a, b, out=outs["cublas"])}
+            errors = {who: (lambda who=who: relative(outs[who][:4], expected)) for who in calls} if dtype == torch.float32 else {}
+            bench.case("exact", f"{n}x{n}x{n} {str(dtype).split('.')[1]}", calls, 2.0 * n ** 3, "TFLOP/s", errors, call("attile", query=True, flags=attile.FLAG_EXACT_PRODUCTS).kernel)
+
+
 def features(bench, group="features", dtype=torch.float32, batch=8, heads=16, heads_kv=4, length=2048, dim=64):
     """Variations, each alternating with the plain case, since a card at its power limit slows as it warms up: the ratio is what a feature leaves of the plain rate."""
     q, k, v = (uniform(batch, heads, length, dim) if dtype == torch.float32 else normal(batch, heads, length, dim, dtype=dtype) for _ in range(3))
@@ -363,7 +376,7 @@ def memory(bench, quick):
 
 
 def main():
-    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "backward16": backward16, "flash16": flash16, "features16": features16, "decode": decode, "decode16": decode16, "host": host, "memory": memory, "split": split}
+    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "backward16": backward16, "flash16": flash16, "features16": features16, "decode": decode, "decode16": decode16, "host": host, "memory": memory, "split": split, "exact": exact}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/performance-tables.md and docs/guide-python.md and the roofline from the measurements in docs/measurements.
+"""Writes the tables of docs/performance-tables.md, docs/guide-python.md and docs/exact.md and the roofline from the measurements in docs/measurements.
 
 usage: measurement_tables.py [--check]
 
@@ -20,7 +20,7 @@ import sys
 import compare_cpu_peers  # beside this file
 import measurement_plot
 
-PAGES = ("performance-tables.md", "guide-python.md")
+PAGES = ("performance-tables.md", "guide-python.md", "exact.md")
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 TABLE = re.compile(r"(<!-- table (\S+) (.+?) -->\n).*?(<!-- end of table -->)", re.S)
 

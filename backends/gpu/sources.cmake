@@ -10,6 +10,7 @@ set(ATTILE_GPU_INCLUDE_DIRECTORIES ${CMAKE_CURRENT_LIST_DIR} ${ATTILE_GPU_GENERA
 set(ATTILE_GPU_GEMM_SOURCES
   gemm/exact/join.cu
   gemm/exact/measure.cu
+  gemm/exact/refine.cu
   gemm/exact/residues.cu
   gemm/exact/sums.cu
   gemm/narrow/few_rows.cu
@@ -151,6 +152,8 @@ set(ATTILE_GPU_MMA_HOSTS
 set(ATTILE_GPU_SM80_FAMILIES attention/sm80 attention_backward/sm80 gemm/sm80)
 set(ATTILE_GPU_SM80_KERNELS
   attention/sm80/decode_narrow.cu
+  gemm/exact/join_mma.cu
+  gemm/exact/residues_mma.cu
   gemm/sm80/few_narrow.cu
 )
 set(ATTILE_GPU_SM80_HOSTS

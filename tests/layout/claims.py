@@ -19,7 +19,7 @@ ARROWS = {
     "tests": ["include", "core", "backends", "bindings", "tools"],
 }
 # Inside gpu: families of kernels, and the families that each may include.
-FAMILIES = {"simt": (), "narrow": (), "exact": (), "mma": (), "sm80": ("mma",), "sm90": ("mma",)}
+FAMILIES = {"simt": (), "narrow": (), "exact": ("mma",), "mma": (), "sm80": ("mma",), "sm90": ("mma",)}
 GPU = re.compile(r"backends/gpu/(?:.+/)?(simt|narrow|exact|mma|sm80|sm90)/")
 OPERATIONS = ("attention", "attention_backward", "gemm", "quantize", "rows")
 # Who else may not include what: path, target.
@@ -153,7 +153,7 @@ def shared(tree):
     yield from never(tree, *SHARED)
 
 
-@claim("A family includes no other, but `sm80` and `sm90` what is in `mma`.")
+@claim("A family includes no other, but `sm80`, `sm90` and `exact` what is in `mma`.")
 def families(tree):
     for path in code_files(tree, "backends/gpu/"):
         mine = GPU.match(path)

@@ -18,6 +18,7 @@
 #include "attention_backward/sm80/shapes.h"
 #include "attention_backward/sm90/arguments.h"
 #include "eight_bits.h"
+#include "gemm/exact/kernels.h"
 #include "gemm/sm80/few_narrow_shape.h"
 #include "gemm/sm80/tiles.h"
 #include "gemm/sm90/arguments.h"
@@ -30,6 +31,15 @@ template <class C, AttentionKind kKind>
 void attention_tile_kernel(AttentionParams) {}
 
 }  // namespace attile::gpu::simt
+
+namespace attile::gpu::exact {
+
+template <class T, int kWords>
+void make_residues_mma(ResidueParams) {}
+template <int kLimbs>
+void join_pieces(JoinPiecesParams) {}
+
+}  // namespace attile::gpu::exact
 
 namespace attile::gpu::mma {
 

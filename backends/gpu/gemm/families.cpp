@@ -2,6 +2,7 @@
 // The families whose kernels this build has; what the device runs of them it says itself.
 #include "gemm/families.h"
 
+#include "gemm/exact/kernels.h"
 #include "gemm/exact/plan.h"
 #include "gemm/narrow/plan.h"
 #include "gemm/narrow/result.h"
@@ -59,5 +60,22 @@ constexpr Family<attile_gemm_grouped_problem> kGroupedList[] = {
 
 const Families<attile_gemm_problem> kGemmFamilies(kList);
 const Families<attile_gemm_grouped_problem> kGemmGroupedFamilies(kGroupedList);
+
+Planned<ResidueSums> plan_residue_sums(Device &device, const ResidueSums &problem) {
+#if defined(ATTILE_GPU_HAS_SM90)
+    if (device.runs(sm90::kKernels)) return sm90::plan_residues(device, problem);
+#endif
+    static_cast<void>(device), static_cast<void>(problem);
+    return {};
+}
+
+const exact::TensorCoreSteps *exact::tensor_core_steps(Device &device) {
+#if defined(ATTILE_GPU_HAS_SM80)
+    static constexpr TensorCoreSteps kSteps = {residue_mma_kernel, join_pieces_kernel};
+    if (device.runs(sm80::kKernels)) return &kSteps;
+#endif
+    static_cast<void>(device);
+    return nullptr;
+}
 
 }  // namespace attile::gpu

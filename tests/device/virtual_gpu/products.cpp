@@ -282,6 +282,7 @@ bool find_type(const Opcode &opcode, std::size_t first, Type *type) {
 bool decode_mma(const Opcode &opcode, Instruction *instruction) {
     const std::vector<std::string_view> &parts = opcode.parts;
     if (parts.size() == 10 && parts[3] == "m8n8k4" && parts[6] == "f64") return decode_mma_f64(instruction);
+    if (parts.size() == 10 && parts[7] == "u8") return decode_mma_uint8(opcode, instruction);
     if (parts.size() == 10 && parts[3] == "m16n8k32") return decode_mma_float8(opcode, instruction);
     Type type;
     if (parts.size() != 10 || parts[4] != "row" || parts[5] != "col" || parts[6] != "f32" || parts[9] != "f32") return false;

@@ -25,8 +25,10 @@ void begin_reading(Warp &warp, uint32_t first, uint32_t end);
 Outcome commit_products(Warp &warp, const Instruction &instruction, Mask lanes);
 Outcome wait_products(Warp &warp, const Instruction &instruction, Mask lanes);
 
-// decode_tensor()'s parts: mma.sync of float64 and of 8-bit floats; wgmma of int8 and of 8-bit floats; ldmatrix, stmatrix and movmatrix.
+// decode_tensor()'s parts: mma.sync of float64, of uint8 and of 8-bit floats; wgmma of int8 and of 8-bit floats; ldmatrix, stmatrix and
+// movmatrix.
 bool decode_mma_f64(Instruction *instruction);
+bool decode_mma_uint8(const Opcode &opcode, Instruction *instruction);
 bool decode_wgmma_int8(const Opcode &opcode, Instruction *instruction);
 bool decode_wgmma_float8(const Opcode &opcode, Instruction *instruction);
 bool decode_mma_float8(const Opcode &opcode, Instruction *instruction);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wgmma of int8, whose operands both lie in shared memory and are contiguous along the depth.
+// wgmma of int8, whose operands both lie in shared memory and are contiguous along the depth, and mma.sync of uint8.
 #include <cstring>
 
 #include "panel.h"
@@ -44,7 +44,53 @@ Outcome wgmma_int8(Warp &warp, const Instruction &instruction, Mask lanes) {
     return Outcome::kNext;
 }
 
+// 16 rows by 8 columns, 16 or 32 of depth. Four numbers a register: of A of row lane / 4 and the one eight below, then 16 of depth further;
+// of B of column lane / 4.
+Outcome mma_uint8(Warp &warp, const Instruction &instruction, Mask lanes) {
+    need_whole_warp(lanes, "mma");
+    const std::vector<Argument> &arguments = instruction.arguments;
+    const auto depth = static_cast<std::size_t>(instruction.number[1]);
+    uint8_t left[16][kDepth], right[8][kDepth];
+    const auto spread = [&](const Argument &operand, std::size_t i, uint8_t(&row)[kDepth], std::size_t from, int lane) {
+        const uint32_t word = warp.row<uint32_t>(operand.braces[i])[lane];
+        std::memcpy(row + from + 4 * static_cast<std::size_t>(lane % 4), &word, sizeof word);
+    };
+    for (int lane = 0; lane < kLanes; ++lane)
+        for (std::size_t part = 0; part < depth / 16; ++part) {
+            for (std::size_t h = 0; h < 2; ++h)
+                spread(arguments[1], 2 * part + h, left[static_cast<std::size_t>(lane / 4) + 8 * h], 16 * part, lane);
+            spread(arguments[2], part, right[lane / 4], 16 * part, lane);
+        }
+    for (std::size_t i = 0; i < 4; ++i) {
+        uint32_t sums[kLanes];
+        for (int lane = 0; lane < kLanes; ++lane) {
+            const uint8_t *const x = left[static_cast<std::size_t>(lane / 4) + i / 2 * 8],
+                                 *const y = right[static_cast<std::size_t>(lane % 4) * 2 + i % 2];
+            sums[lane] = warp.row<uint32_t>(arguments[3].braces[i])[lane];
+            for (std::size_t k = 0; k < depth; ++k) sums[lane] += static_cast<uint32_t>(x[k]) * y[k];
+        }
+        std::memcpy(warp.row<uint32_t>(arguments[0].braces[i]), sums, sizeof sums);
+    }
+    return Outcome::kNext;
+}
+
 }  // namespace
+
+bool decode_mma_uint8(const Opcode &opcode, Instruction *instruction) {
+    const std::vector<std::string_view> &parts = opcode.parts;
+    const int depth = number_after(parts[3], 'k');
+    if (parts[3].substr(0, 6) != "m16n8k" || (depth != 16 && depth != 32) || parts[4] != "row" || parts[5] != "col" || parts[6] != "s32" ||
+        parts[7] != "u8" || parts[8] != "u8" || parts[9] != "s32")
+        return false;
+    const std::vector<Argument> &arguments = instruction->arguments;
+    const auto count = static_cast<std::size_t>(depth / 8);
+    if (arguments.size() != 4 || arguments[0].braces.size() != 4 || arguments[1].braces.size() != count ||
+        arguments[2].braces.size() != count / 2 || arguments[3].braces.size() != 4)
+        return false;
+    instruction->number[1] = depth;
+    instruction->run = mma_uint8;
+    return true;
+}
 
 bool decode_wgmma_int8(const Opcode &opcode, Instruction *instruction) {
     const std::vector<std::string_view> &parts = opcode.parts;

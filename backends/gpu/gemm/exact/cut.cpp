@@ -14,7 +14,7 @@ namespace {
 // Less than half of the product of the moduli is what sums may be: 0.41 of it, as twice so many bits for both norms.
 constexpr double kBitsBelowProduct = 1.3;
 // Norms have so many bits more than log2 of the depth: few of ordinary numbers are rounded then, and one in a thousand elements undecided.
-constexpr double kBitsF64 = 59.3, kBitsF32 = 32.8;
+constexpr double kBitsF64 = 56.5, kBitsF32 = 29.8;
 constexpr int64_t kCountedDepth = 128;                        // As the least: there a modulus takes little, and numbers may be spread.
 constexpr int64_t kMostExactDepth = 131071, kDepthUnit = 32;  // (2^31 - 1) / 128^2
 constexpr int64_t kMostChunk = kMostExactDepth / kDepthUnit * kDepthUnit;
@@ -33,7 +33,10 @@ attile_operand transposed(attile_operand x) {
 }  // namespace
 
 int64_t residue_row(int64_t depth) { return ceil_div(depth, kDepthUnit) * kDepthUnit; }
-int64_t sum_row(int64_t columns) { return ceil_div(columns, 4) * 4; }
+int64_t Cut::sum_row(int64_t columns) const {
+    const int64_t unit = stores_residues ? kResidueRow : 4;
+    return ceil_div(columns, unit) * unit;
+}
 
 int64_t Cut::plane_a(const Part &of) const { return entries_of(p.a, of.entries) * of.rows * residue_row(of.depth); }
 int64_t Cut::plane_b(const Part &of) const { return entries_of(p.b, of.entries) * of.columns * residue_row(of.depth); }
@@ -58,6 +61,12 @@ attile_gemm_problem Cut::sums(const Part &of, void *a, void *b, void *d) const {
     return q;
 }
 
+ResidueSums Cut::residue_sums(const Part &of, void *a, void *b, void *d) const {
+    ResidueSums of_sums = {sums(of, a, b, d), {}};
+    for (int i = 0; i < moduli; ++i) of_sums.largest[i] = static_cast<uint8_t>(residue_modulus(i).p - 1);
+    return of_sums;
+}
+
 // The products of int8 may want more where a part is smaller.
 int64_t Cut::bytes(Device &device, const Part &of) const {
     const auto sizes = [](int64_t extent, int64_t largest) {
@@ -75,29 +84,32 @@ int64_t Cut::bytes(Device &device, const Part &of) const {
         const bool is_new = ((i & 1) == 0 || entries.first != entries.second) && ((i & 2) == 0 || rows.first != rows.second) &&
                             ((i & 4) == 0 || columns.first != columns.second) && ((i & 8) == 0 || depths.first != depths.second);
         if (!is_new) continue;
-        const attile_gemm_problem sums_of_part = sums(some, nullptr, nullptr, nullptr);
-        products = std::max(products, plan_step(device, sums_of_part, kGemmFamilies).workspace_bytes());
+        const ResidueSums of_part = residue_sums(some, nullptr, nullptr, nullptr);
+        products = std::max(products, stores_residues ? plan_residue_sums(device, of_part).workspace_bytes()
+                                                      : plan_step(device, of_part.sums, kGemmFamilies).workspace_bytes());
     }
     const int64_t chunks = of.depth < p.k ? 2 : 1;
     return workspace_piece(lines(of.entries) * static_cast<int64_t>(sizeof(Line))) +
+           workspace_piece(lines(of.entries) * kMostListed * static_cast<int64_t>(sizeof(uint32_t))) +
            workspace_piece(lines(of.entries) * parts * static_cast<int64_t>(sizeof(PartOfLine))) + workspace_piece(moduli * plane_a(of)) +
-           workspace_piece(moduli * plane_b(of)) + chunks * workspace_piece(4 * moduli * plane_d(of)) +
+           workspace_piece(moduli * plane_b(of)) + chunks * workspace_piece(sum_bytes() * moduli * plane_d(of)) +
            workspace_piece(4 * of.entries * of.rows * of.columns) + workspace_piece(4) + products;
 }
 
 bool Memory::take(const Cut &cut, Workspace &from) {
     const Part &of = cut.part;
     lines = from.take<Line>(cut.lines(of.entries));
+    listed = from.take<uint32_t>(cut.lines(of.entries) * kMostListed);
     parts = from.take<PartOfLine>(cut.lines(of.entries) * cut.parts);
     a = from.take<int8_t>(cut.moduli * cut.plane_a(of));
     b = from.take<int8_t>(cut.moduli * cut.plane_b(of));
-    sums = totals = from.take<int32_t>(cut.moduli * cut.plane_d(of));
-    if (cut.is_chunked()) totals = from.take<int32_t>(cut.moduli * cut.plane_d(of));
+    sums = totals = from.take<char>(cut.sum_bytes() * cut.moduli * cut.plane_d(of));
+    if (cut.is_chunked()) totals = from.take<char>(cut.sum_bytes() * cut.moduli * cut.plane_d(of));
     undecided = from.take<uint32_t>(of.entries * of.rows * of.columns);
     undecided_count = from.take<uint32_t>(1);
     rest = from;
-    return lines != nullptr && parts != nullptr && a != nullptr && b != nullptr && sums != nullptr && totals != nullptr &&
-           undecided != nullptr && undecided_count != nullptr;
+    return lines != nullptr && listed != nullptr && parts != nullptr && a != nullptr && b != nullptr && sums != nullptr &&
+           totals != nullptr && undecided != nullptr && undecided_count != nullptr;
 }
 
 void Cut::move_to(const attile_gemm_problem &problem) {
@@ -113,6 +125,7 @@ Cut::Cut(Device &device, const attile_gemm_problem &problem)
       f64(problem.a.dtype == ATTILE_F64),
       swapped(problem.d.stride[3] != 1 && problem.d.stride[2] == 1),
       moduli(0),
+      stores_residues(false),
       most_bits(0),
       part{},
       parts(1),
@@ -140,6 +153,7 @@ Cut::Cut(Device &device, const attile_gemm_problem &problem)
     for (moduli = 8; moduli < kMostModuli && bits_of(moduli) < wanted;) ++moduli;
     most_bits = bits_of(moduli);
     part.depth = std::min(p.k, kMostChunk);
+    stores_residues = !is_chunked() && plan_residue_sums(device, residue_sums(part, nullptr, nullptr, nullptr)).has_plan();
     // Blocks that measure a line's parts fill the device.
     const int64_t groups = ceil_div(lines(part.entries), kMeasureLines), units = std::max(1, device.properties().compute_units);
     parts = std::max<int64_t>(std::min({ceil_div(4 * units, groups), p.k / kFewestOfPart, kMostParts}), 1);
@@ -159,6 +173,7 @@ Cut::Cut(Device &device, const attile_gemm_problem &problem)
             part.columns = half_of(part.columns, kFewestLines);
         } else if (part.depth > kFewestDepth) {
             part.depth = half_of(part.depth, kFewestDepth);
+            stores_residues = false;
         } else {
             break;
         }

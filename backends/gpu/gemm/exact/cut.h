@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gemm/exact/kernels.h"
+#include "gemm/residue_sums.h"
 #include "host/family.h"
 #include "host/workspace.h"
 
@@ -17,6 +18,7 @@ struct Cut {
     attile_gemm_problem p;  // D's contiguous axis is its columns; the inner batch axis is the longer one, if one is 1.
     bool f64, swapped;
     int moduli;                 // 0: there is no product.
+    bool stores_residues;       // Of sums, a byte each; else sums are stored, and made residues later.
     double most_bits;           // log2 of the norms of integers.
     Part part;                  // The largest.
     int64_t parts, part_depth;  // Of lines that are measured.
@@ -31,25 +33,28 @@ struct Cut {
     int64_t lines(int64_t entries) const { return entries_of(p.a, entries) * p.m + entries_of(p.b, entries) * p.n; }
     // The sums of residues: a product of int8 for each modulus and entry.
     attile_gemm_problem sums(const Part &of, void *a, void *b, void *d) const;
+    ResidueSums residue_sums(const Part &of, void *a, void *b, void *d) const;
     // Bytes of the largest part.
     int64_t plane_a(const Part &of) const;
     int64_t plane_b(const Part &of) const;
     int64_t plane_d(const Part &of) const;  // In elements, as the others are.
+    int64_t sum_row(int64_t columns) const;
+    int64_t sum_bytes() const { return stores_residues ? 1 : 4; }
 
   private:
     int64_t bytes(Device &device, const Part &of) const;
 };
 
-// Elements of rows of residues and of sums.
+// Elements of rows of residues.
 int64_t residue_row(int64_t depth);
-int64_t sum_row(int64_t columns);
 
 // What a cut takes from its workspace, in this order.
 struct Memory {
     Line *lines;
+    uint32_t *listed;  // kMostListed of each line.
     PartOfLine *parts;
     int8_t *a, *b;
-    int32_t *sums, *totals;
+    void *sums, *totals;  // int32, or bytes.
     uint32_t *undecided, *undecided_count;
     Workspace rest;  // For the products of int8.
 

@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics of rows of A and columns of B, from which the scales of their integers follow. A block takes a part of the depth of 32 lines
-// by 256 threads, eight for each line, and goes through it twice: for the exponents, then, the second time out of a cache, for the squares.
-// 5.8 KB of shared memory. Bound: memory.
+// by 256 threads, eight for each line, eight numbers a thread at a time: for the exponents first, then for the squares, over the largest
+// exponent that the thread has met. 5.8 KB of shared memory. Bound: memory.
 #include "gemm/exact/lines.h"
 #include "gemm/exact/numbers.h"
 
 namespace attile::gpu::exact {
 namespace {
 
-constexpr int kLinesAtATime = kMeasureLines, kThreadsOfLine = kMeasureThreads / kMeasureLines;
+constexpr int kLinesAtATime = kMeasureLines, kThreadsOfLine = kMeasureThreads / kMeasureLines, kAtOnce = 8;
 constexpr int kNone = -(1 << 20);  // Below all exponents; its negative is above them.
+
+// x over 2^exponent, squared. No square overflows where the exponent is the largest one's or above.
+struct Scaled {
+    double once, again;
+    explicit ATTILE_LANE_FN Scaled(int exponent) {
+        const int half = -exponent / 2;
+        once = power_of_two(half);
+        again = power_of_two(-exponent - half);
+    }
+    ATTILE_LANE_FN double operator()(double x) const { return x * once * again; }
+};
+// Squares over 4^from become squares over 4^to, which is not less.
+ATTILE_LANE_FN double rescaled(double squares, int from, int to) {
+    const int change = max(from - to, -1000);
+    return squares * power_of_two(change) * power_of_two(change);
+}
 
 template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kMeasureThreads, 4) measure_lines(const MeasureParams p) {
@@ -30,36 +46,45 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kMeasureThreads, 4) measure_lines(const Mea
         const int64_t first = part * p.part_depth + place, end = min(p.k, (part + 1) * p.part_depth);
 
         int largest = kNone, last = -kNone, special = 0;
-#pragma unroll 4
-        for (int64_t k = first; k < end; k += kThreadsOfLine) {
-            const Number x(from[k * of.depth]);
-            if (x.is_special) special = 1;
-            if (x.is_special || x.significand == 0) continue;
-            largest = max(largest, x.exponent + 63 - leading_zeros(x.significand));
-            last = min(last, x.exponent + trailing_zeros(x.significand));
+        double squares = 0;
+        for (int64_t k = first; k < end; k += kAtOnce * kThreadsOfLine) {
+            T x[kAtOnce];
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) x[i] = k + i * kThreadsOfLine < end ? from[(k + i * kThreadsOfLine) * of.depth] : T(0);
+            const int before = largest;
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                const Number one(x[i]);
+                if (one.is_special) {
+                    special = 1;
+                    x[i] = 0;
+                }
+                if (one.is_special || one.significand == 0) continue;
+                largest = max(largest, one.exponent + 63 - leading_zeros(one.significand));
+                last = min(last, one.exponent + trailing_zeros(one.significand));
+            }
+            if (largest == kNone) continue;
+            if (before != kNone && before != largest) squares = rescaled(squares, before, largest);
+            const Scaled scaled(largest);
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                const double over = scaled(static_cast<double>(x[i]));
+                squares += over * over;
+            }
         }
         __syncthreads();  // The last lines have been written.
         found[0][own][place] = largest;
         found[1][own][place] = last;
         found[2][own][place] = special;
         __syncthreads();
+        const int met = largest;
 #pragma unroll
         for (int i = 0; i < kThreadsOfLine; ++i) {
             largest = max(largest, found[0][own][i]);
             last = min(last, found[1][own][i]);
             special |= found[2][own][i];
         }
-        // Numbers over 2^largest: no square overflows.
-        const int half = largest == kNone ? 0 : -largest / 2;
-        const double once = power_of_two(half), again = power_of_two(largest == kNone ? 0 : -largest - half);
-        double squares = 0;
-        if (special == 0) {
-#pragma unroll 4
-            for (int64_t k = first; k < end; k += kThreadsOfLine) {
-                const double x = static_cast<double>(from[k * of.depth]) * once * again;
-                squares += x * x;
-            }
-        }
+        squares = special != 0 || met == kNone ? 0 : rescaled(squares, met, largest);
         sums[own][place] = squares;
         __syncthreads();
         if (place == 0 && number < all) {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 
+#include "gemm/residue_sums.h"
+
 namespace attile::gpu::exact {
 
-inline constexpr int kMostModuli = 24, kFewestLimbs = 3, kMostLimbs = 6;  // Limbs of 32 bits.
+inline constexpr int kFewestLimbs = 3, kMostLimbs = 6;  // Limbs of 32 bits.
 // Integers of lines have up to 2^kMostBits in magnitude, in 12 digits from -128 to 127; up to 2^kNarrowBits in eight.
 inline constexpr int kDigitWords = 3, kMostBits = 93, kNarrowBits = 61;
 

@@ -62,6 +62,9 @@ class Run {
     Line *lines_of(bool of_a, const Origin &at, int64_t entries) const {
         return memory_.lines + (of_a ? at.row : cut_.entries_of(p_.a, entries) * p_.m + at.column);
     }
+    uint32_t *listed_of(bool of_a, const Origin &at, int64_t entries) const {
+        return memory_.listed + (lines_of(of_a, at, entries) - memory_.lines) * kMostListed;
+    }
     GemmOutput output(const attile_operand &x, const Origin &at) const {
         const int64_t offset = at.x * x.stride[0] + at.y * x.stride[1] + at.row * x.stride[2] + at.column * x.stride[3];
         return {
@@ -113,6 +116,7 @@ class Run {
         ResidueParams params = {};
         params.a = {numbers(true, at, part.entries, part.rows),
                     lines_of(true, at, part.entries),
+                    listed_of(true, at, part.entries),
                     p_.m,
                     memory_.a,
                     cut_.plane_a(part),
@@ -120,6 +124,7 @@ class Run {
                     0};
         params.b = {numbers(false, at, part.entries, part.columns),
                     lines_of(false, at, part.entries),
+                    listed_of(false, at, part.entries),
                     p_.n,
                     memory_.b,
                     cut_.plane_b(part),
@@ -127,29 +132,37 @@ class Run {
                     0};
         if (has_a) params.a.numbers.entries = 0;
         if (has_b) params.b.numbers.entries = 0;
+        params.first = at.depth;
         params.depth = part.depth;
         params.row = residue_row(part.depth);
+        params.across = Divider(ceil_div(params.row, kResidueDepth));
         params.moduli = cut_.moduli;
         for (int i = 0; i < cut_.moduli; ++i) params.modulus[i] = residue_modulus(i);
         const int64_t groups = ceil_div(params.a.numbers.entries * part.rows, kResidueLines) +
                                ceil_div(params.b.numbers.entries * part.columns, kResidueLines);
         if (groups == 0) return ATTILE_OK;
-        return launch(residue_kernel(cut_.f64, cut_.most_bits > kNarrowBits), at_most(groups * ceil_div(params.row, kResidueDepth)),
-                      kResidueThreads, params);
+        const bool is_wide = cut_.most_bits > kNarrowBits;
+        const TensorCoreSteps *const steps = tensor_core_steps(device_);
+        const ResidueKernel kernel = steps != nullptr ? steps->residues(cut_.f64, is_wide) : residue_kernel(cut_.f64, is_wide);
+        return launch(kernel, at_most(groups * params.across.divisor), kResidueThreads, params);
     }
 
     int32_t multiply(const Part &part) {
+        Workspace rest = memory_.rest;
+        if (cut_.stores_residues) {
+            const ResidueSums sums = cut_.residue_sums(part, memory_.a, memory_.b, memory_.sums);
+            return plan_residue_sums(device_, sums).launch(device_, rest, stream_);
+        }
         const attile_gemm_problem sums = cut_.sums(part, memory_.a, memory_.b, memory_.sums);
         const Planned<attile_gemm_problem> planned = plan_step(device_, sums, kGemmFamilies);
         if (planned.refusal() != ATTILE_OK) return fail(planned.refusal(), "%s", planned.sentence());
-        Workspace rest = memory_.rest;
         return planned.launch(device_, rest, stream_);
     }
 
     int32_t fold(const Part &part, bool is_first) {
         FoldParams params = {};
-        params.sums = memory_.sums;
-        params.totals = memory_.totals;
+        params.sums = static_cast<const int32_t *>(memory_.sums);
+        params.totals = static_cast<int32_t *>(memory_.totals);
         params.plane = cut_.plane_d(part);
         params.moduli = cut_.moduli;
         params.is_first = is_first ? 1 : 0;
@@ -166,6 +179,7 @@ class Run {
         block.end.alpha = p_.alpha;
         block.end.beta = p_.beta;
         block.end.relu = p_.activation == ATTILE_ACTIVATION_RELU ? 1 : 0;
+        block.end.is_plain = p_.alpha == 1 && p_.beta == 0 && !is_present(p_.bias) && block.end.relu == 0 ? 1 : 0;
         block.entries = part.entries;
         block.m = part.rows;
         block.n = part.columns;
@@ -178,18 +192,46 @@ class Run {
             block.undecided = memory_.undecided;
             block.undecided_count = memory_.undecided_count;
             params.sums = memory_.totals;
+            params.of_residues = cut_.stores_residues ? 1 : 0;
+            params.listed = {numbers(true, at, part.entries, part.rows),
+                             numbers(false, at, part.entries, part.columns),
+                             listed_of(true, at, part.entries),
+                             listed_of(false, at, part.entries),
+                             cut_.f64 ? 1 : 0,
+                             0};
             params.plane = cut_.plane_d(part);
-            params.sum_row = sum_row(part.columns);
+            params.sum_row = cut_.sum_row(part.columns);
             params.numbers = join_numbers(cut_.moduli);
             status = device_.fill_zero(memory_.undecided_count, sizeof(uint32_t), stream_);
         }
         const int64_t elements = part.entries * part.rows * part.columns;
-        if (status == ATTILE_OK)
-            status = launch(join_kernel(limbs_for(cut_.moduli)),
-                            at_most(ceil_div(part.entries * part.rows * ceil_div(part.columns, 4), kJoinThreads)), kJoinThreads, params);
+        if (status == ATTILE_OK) status = cut_.stores_residues ? join_pieces(params, part) : join(params);
+        if (status == ATTILE_OK && cut_.has_product())
+            status = launch(refine_kernel(limbs_for(cut_.moduli)), at_most(ceil_div(elements, kRefineThreads)), kRefineThreads, params);
         if (status != ATTILE_OK || !cut_.has_product()) return status;
         const SumParams sums = {block, numbers(true, at, part.entries, part.rows), numbers(false, at, part.entries, part.columns), p_.k};
         return launch(sum_kernel(cut_.f64), at_most(ceil_div(elements, kSumThreads / 32)), kSumThreads, sums);
+    }
+
+    int32_t join(const JoinParams &params) {
+        const Block &block = params.block;
+        return launch(join_kernel(limbs_for(cut_.moduli)), at_most(ceil_div(block.entries * block.m * ceil_div(block.n, 4), kJoinThreads)),
+                      kJoinThreads, params);
+    }
+    int32_t join_pieces(const JoinParams &of, const Part &part) {
+        const TensorCoreSteps *const steps = tensor_core_steps(device_);
+        if (steps == nullptr) return fail(ATTILE_ERROR_INTERNAL, "gemm: no kernel joins residues");
+        const int64_t of_row = cut_.sum_row(part.columns) / kResidueRow;
+        JoinPiecesParams params = {};
+        params.block = of.block;
+        params.residues = static_cast<const uint8_t *>(memory_.sums);
+        params.plane = cut_.plane_d(part);
+        params.pieces = static_cast<uint32_t>(params.plane / kResidueRow);
+        params.of_row = Divider(of_row);
+        params.of_entry = Divider(part.rows);
+        params.numbers = join_numbers(cut_.moduli);
+        return launch(steps->join_pieces(limbs_for(cut_.moduli)),
+                      at_most(ceil_div(params.pieces, kJoinPiecesOfWarp * (kJoinPiecesThreads / 32))), kJoinPiecesThreads, params);
     }
 
     Device &device_;
@@ -207,8 +249,9 @@ struct ExactGemm {
         int32_t status = ATTILE_OK;
         char by[sizeof support.kernel] = "";
         if (cut.has_product()) {
-            const attile_gemm_problem sums = cut.sums(cut.part, nullptr, nullptr, nullptr);
-            status = plan_step(device, sums, kGemmFamilies).describe(device, support);
+            const ResidueSums sums = cut.residue_sums(cut.part, nullptr, nullptr, nullptr);
+            status = cut.stores_residues ? plan_residue_sums(device, sums).describe(device, support)
+                                         : plan_step(device, sums.sums, kGemmFamilies).describe(device, support);
             std::memcpy(by, support.kernel, sizeof by);
             if (cut.swapped) std::swap(support.tile_m, support.tile_n);
             support.predicted_share /= cut.moduli;
@@ -237,7 +280,7 @@ Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem
                                                      "gemm: %lld x %lld x %lld: extents of exact products are below 2^31",
                                                      static_cast<long long>(p.m), static_cast<long long>(p.n), static_cast<long long>(p.k));
     const Cut cut(device, p);
-    if (cut.has_product()) {
+    if (cut.has_product() && !cut.stores_residues) {
         const attile_gemm_problem sums = cut.sums(cut.part, nullptr, nullptr, nullptr);
         const Planned<attile_gemm_problem> planned = plan_step(device, sums, kGemmFamilies);
         if (planned.refusal() != ATTILE_OK) return Planned<attile_gemm_problem>::refused(planned.refusal(), "%s", planned.sentence());

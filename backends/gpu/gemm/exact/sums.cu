@@ -10,7 +10,7 @@
 namespace attile::gpu::exact {
 namespace {
 
-constexpr int kSumGroups = kSumThreads / kLanes;
+constexpr int kSumGroups = kSumThreads / kLanes, kAtOnce = 4;
 
 // The exact sum, rounded, in the first lane.
 template <class T>
@@ -20,8 +20,17 @@ ATTILE_LANE_FN double sum_of(const T *a, int64_t a_step, const T *b, int64_t b_s
     return window_sum(
         lowest, highest, lane == 0, words,
         [&](int base, int64_t(&sums)[kWindowWords]) {
-#pragma unroll 2
-            for (int64_t k = lane; k < depth; k += kLanes) add_product(Number(a[k * a_step]), Number(b[k * b_step]), base, sums);
+            for (int64_t k = lane; k < depth; k += kAtOnce * kLanes) {
+                T x[kAtOnce], y[kAtOnce];  // All on their way together.
+#pragma unroll
+                for (int i = 0; i < kAtOnce; ++i) {
+                    const int64_t at = k + i * kLanes;
+                    x[i] = at < depth ? a[at * a_step] : T(0);
+                    y[i] = at < depth ? b[at * b_step] : T(0);
+                }
+#pragma unroll
+                for (int i = 0; i < kAtOnce; ++i) add_product(Number(x[i]), Number(y[i]), base, sums);
+            }
         },
         [](int64_t(&sums)[kWindowWords]) {
 #pragma unroll
@@ -52,9 +61,20 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kSumThreads, 2) sum_undecided(const SumPara
     const uint32_t all = *block.undecided_count;
     int of_depth = 0;
     while (of_depth < 31 && (int64_t{1} << of_depth) < p.k) ++of_depth;
-    for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * kSumGroups + static_cast<uint32_t>(own); i < all;
-         i += static_cast<uint64_t>(gridDim.x) * kSumGroups) {
-        const int64_t number = block.undecided[i], line = number / block.n;
+    // Up to a lane's number of the list at a time, of which few are left.
+    const uint64_t groups = static_cast<uint64_t>(gridDim.x) * kSumGroups;
+    const uint32_t each = static_cast<uint32_t>(min((all + groups - 1) / groups, static_cast<uint64_t>(kLanes)));
+    uint32_t listed = kDecided, left = 0;
+    for (uint64_t next = (static_cast<uint64_t>(blockIdx.x) * kSumGroups + static_cast<uint32_t>(own)) * each;;) {
+        while (left == 0 && next < all) {
+            const uint32_t lane = static_cast<uint32_t>(lane_index());
+            listed = lane < each && next + lane < all ? block.undecided[next + lane] : kDecided;
+            left = lane_ballot(listed != kDecided);
+            next += groups * each;
+        }
+        if (left == 0) break;
+        const int64_t number = shuffle(listed, trailing_zeros(left)), line = number / block.n;
+        left &= left - 1;
         const Element at = {line / block.m, line % block.m, number - line * block.n};
         const Line &row = block.rows[at.entry * block.row_step + at.row], &column = block.columns[at.entry * block.column_step + at.column];
         const T *const a = static_cast<const T *>(p.a.data) + at.entry * p.a.batch + at.row * p.a.outer;

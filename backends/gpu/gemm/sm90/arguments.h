@@ -7,6 +7,7 @@
 
 #include "divider.h"
 #include "gemm/params.h"
+#include "gemm/residue_sums.h"
 #include "gemm/row_groups.h"
 #include "tensor_map.h"
 
@@ -56,6 +57,9 @@ constexpr int gemm_width(int rows) {
 template <class Element>
 struct GemmRowGroups {};
 
+// Numbers of int8 whose sums are stored modulo a number.
+struct GemmResidues {};
+
 // A tile's kernels for operands contiguous along the depth (0) or along their other axis (1): of A, of B.
 struct GemmKernels {
     const void *of_layouts[2][2];
@@ -86,6 +90,12 @@ struct GemmScales {
     int64_t stride;
     Divider group;
     int64_t depth;  // From one group of 128 of the depth to the next, if they change along it.
+};
+
+// Of sums that are stored modulo a number, which so many batch entries in a row share.
+struct GemmModuli {
+    Divider entries;
+    uint8_t largest[kMostModuli];  // As in ResidueSums.
 };
 
 struct GemmArguments {
@@ -122,6 +132,7 @@ struct GemmArguments {
     GemmScales row_scale, column_scale;  // Of products of 8 bits, in the tile's orientation.
     RowGroups row_groups;                // Of products of groups, an entry of the inner batch axis each; `units` is then not looked at.
     Divider of_group;                    // And tiles along the columns of D (of clusters) for each of a group's rows.
+    GemmModuli moduli;                   // Of sums that are stored modulo a number.
 };
 
 // Where a part's sums begin in `partial`, of a tile of so many elements: the parts of a tile one after the other, and of each what the

@@ -4,6 +4,7 @@
 // has another epilogue is left to the plans for numbers of 8 bits, which come back here for what they have rewritten, or for exact sums.
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "gemm/sm90/plan.h"
@@ -133,6 +134,23 @@ struct EightBitsGemm {
     }
 };
 
+struct ResiduesGemm {
+    const ResidueSums *problem;
+    GemmPlan plan;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        const int32_t status = describe_tiles(device, of_pairs(problem->sums), plan, support);
+        gemm_work(problem->sums, support);
+        support.tile_k = 2 * kGemmDepth;
+        return status;
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        GemmModuli moduli = {Divider(plan.batches / problem->sums.batch[0]), {}};
+        std::copy(std::begin(problem->largest), std::end(problem->largest), moduli.largest);
+        return launch_tiles(device, plan, ATTILE_BF16, {}, workspace, stream, nullptr, &moduli);
+    }
+};
+
 }  // namespace
 
 Planned<attile_gemm_problem> plan_gemm_eight_bits(Device &device, const attile_gemm_problem &p) {
@@ -147,6 +165,15 @@ Planned<attile_gemm_problem> plan_gemm_eight_bits(Device &device, const attile_g
     const GemmPlan plan = plan_of(device.properties(), first, swapped);
     if (plan.declined[0] != '\0' || plan.pack_a || plan.pack_b) return {};
     return Planned<attile_gemm_problem>(EightBitsGemm{&p, plan, swapped}, plan.workspace_bytes);
+}
+
+// Entries of the inner batch axis may become rows; those of one modulus follow each other in any case.
+Planned<ResidueSums> plan_residues(Device &device, const ResidueSums &problem) {
+    const attile_gemm_problem &sums = problem.sums;
+    if (sums.k > kMostExactDepth || !is_for_tiles(sums)) return {};
+    const GemmPlan plan = gemm_plan(device.properties(), of_pairs(sums), GemmSource::kResidues);
+    if (plan.declined[0] != '\0' || plan.pack_a || plan.pack_b) return {};
+    return Planned<ResidueSums>(ResiduesGemm{&problem, plan}, plan.workspace_bytes);
 }
 
 }  // namespace attile::gpu::sm90

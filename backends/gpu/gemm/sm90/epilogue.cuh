@@ -9,6 +9,7 @@
 #include "gemm/epilogue.h"
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/fuse.cuh"
+#include "gemm/sm90/residues.cuh"
 #include "sm90/cluster.cuh"
 #include "sm90/ptx.cuh"
 
@@ -56,6 +57,7 @@ class GemmStore {
     __device__ __forceinline__ void tile_of_integers(const int32_t (&whole)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
                                                      int64_t col) {
         thread_ = fresh_thread();
+        if constexpr (Config::kResidues) return store_residues<kColumns>(p_, whole, batch_x, batch_y, row, col);
         if (p_.d.dtype == ATTILE_I32) return fusion_.store_wide(whole, 1, batch_x, batch_y, row, col);
         float sums[kColumns / 2];
         fusion_.scale(whole, sums, row, col);

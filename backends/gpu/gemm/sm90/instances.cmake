@@ -61,6 +61,20 @@ attile_gpu_instance(192x128_int8 FILE int8 rows=192 columns=128)
 attile_gpu_instance(128x128_int8 FILE int8 rows=128 columns=128)
 attile_gpu_instance(128x64_int8 FILE int8 rows=128 columns=64)
 
+# Those whose sums are stored modulo a number: the same tiles.
+attile_gpu_family(gemm/sm90/residues_instances.h
+  INCLUDE gemm/sm90/arguments.h
+  FROM gemm/sm90/instances.cuh
+  KERNEL GemmKernels SHAPE GemmTileShape BY gemm_residues_instance
+  FUNCTION gemm_residues_@type@_@name@
+  STRUCT GemmResiduesTile TABLE kGemmResidues
+  TYPES bf16)
+
+attile_gpu_instance(128x256_residues FILE residues rows=128 columns=256)
+attile_gpu_instance(192x128_residues FILE residues rows=192 columns=128)
+attile_gpu_instance(128x128_residues FILE residues rows=128 columns=128)
+attile_gpu_instance(128x64_residues FILE residues rows=128 columns=64)
+
 # Products of e4m3, for D of a type of 16 bits or float32: the same tiles.
 attile_gpu_family(gemm/sm90/fp8_instances.h
   INCLUDE gemm/sm90/arguments.h

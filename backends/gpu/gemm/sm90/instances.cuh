@@ -7,6 +7,7 @@
 #include "gemm/sm90/instances.h"
 #include "gemm/sm90/int8_instances.h"
 #include "gemm/sm90/kernel.cuh"
+#include "gemm/sm90/residues_instances.h"
 #include "gemm/sm90/row_groups_instances.h"
 
 namespace attile::gpu::sm90 {
@@ -35,6 +36,12 @@ GemmKernels gemm_general_instance() {
 template <class Element, class Config>
 GemmKernels gemm_int8_instance() {
     return {{{gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, I8>(), nullptr}, {nullptr, nullptr}}};
+}
+
+// The same with sums modulo a number.
+template <class Element, class Config>
+GemmKernels gemm_residues_instance() {
+    return {{{gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, GemmResidues>(), nullptr}, {nullptr, nullptr}}};
 }
 
 // Likewise of e4m3.

@@ -32,7 +32,9 @@ namespace attile::gpu::sm90 {
 template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_, GemmEnd kEnd_, class Source = Element_>
 struct GemmConfig {
     using Element = Element_;
-    static constexpr bool kIntegers = std::is_same_v<Source, I8>, kColumnScales = std::is_same_v<Source, GemmGrouped<E4M3, true>>;
+    static constexpr bool kResidues = std::is_same_v<Source, GemmResidues>;
+    static constexpr bool kIntegers = std::is_same_v<Source, I8> || kResidues,
+                          kColumnScales = std::is_same_v<Source, GemmGrouped<E4M3, true>>;
     static constexpr bool kGroups = std::is_same_v<Source, GemmGrouped<E4M3, false>> || kColumnScales;
     static constexpr bool kFloats8 = std::is_same_v<Source, E4M3> || kGroups;
     static constexpr bool kRowGroups = std::is_same_v<Source, GemmRowGroups<Element>>;

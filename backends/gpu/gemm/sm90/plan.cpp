@@ -342,7 +342,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     plan.source = source;
     // Of 8 bits, sums are the same whatever the tile: exact ones, and those of floats as long as all of the depth is one chain.
     const bool is_invariant = is_asked_invariant && !plan.of_pairs();
-    plan.keeps_depth = source == GemmSource::kInt8 || is_asked_invariant;
+    plan.keeps_depth = source == GemmSource::kInt8 || source == GemmSource::kResidues || is_asked_invariant;
     static_cast<GemmOperands &>(plan) = gemm_operands(problem);
     if (plan.declined[0] != '\0') return plan;
     const Model model = model_of(device, plan);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gemm/mma/operands.h"
+#include "gemm/residue_sums.h"
 #include "gemm/sm90/instances.h"
 
 namespace attile::gpu::sm90 {
@@ -24,8 +25,9 @@ struct GemmChoice {
 };
 
 // What elements of A and B are: numbers of 16 bits, or pairs of numbers of 8.
-// Float8Groups: their scales change along the depth, every 128. RowGroups: of 16 bits, in groups of rows.
-enum class GemmSource { kHalves, kInt8, kFloat8, kFloat8Groups, kRowGroups };
+// Float8Groups: their scales change along the depth, every 128. RowGroups: of 16 bits, in groups of rows. Residues: int8, whose sums are
+// stored modulo a number.
+enum class GemmSource { kHalves, kInt8, kFloat8, kFloat8Groups, kRowGroups, kResidues };
 
 struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     GemmChoice choice;
@@ -64,7 +66,7 @@ struct TileScales {
     bool columns_first = false, grouped = false;
 };
 int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const TileScales &scales, Workspace &workspace, Stream stream,
-                     const RowGroups *row_groups = nullptr);
+                     const RowGroups *row_groups = nullptr, const GemmModuli *moduli = nullptr);
 
 // How results leave for D, where the tile is made to have D's rows along its own, or, if it is turned, along its columns.
 void set_way(GemmPlan &plan, int32_t dtype);
@@ -73,6 +75,8 @@ void set_way(GemmPlan &plan, int32_t dtype);
 Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem);
 // Of i8 with scales that are constant along the depth, and of e4m3 whose sums may lose bits, whose scales may also change every 128.
 Planned<attile_gemm_problem> plan_gemm_eight_bits(Device &device, const attile_gemm_problem &problem);
+// Of i8, whose sums are stored modulo a number.
+Planned<ResidueSums> plan_residues(Device &device, const ResidueSums &problem);
 // Of groups of rows of f16 and bf16.
 Planned<attile_gemm_grouped_problem> plan_gemm_grouped(Device &device, const attile_gemm_grouped_problem &problem);
 

@@ -11,6 +11,7 @@
 #include "gemm/sm90/fp8_instances.h"
 #include "gemm/sm90/int8_instances.h"
 #include "gemm/sm90/plan.h"
+#include "gemm/sm90/residues_instances.h"
 #include "gemm/sm90/row_groups_instances.h"
 #include "host/status.h"
 
@@ -37,6 +38,7 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     if (plan.end() == GemmEnd::kFused) tiles = f16 ? kGemmFusedF16 : kGemmFusedBF16;
     if (plan.end() == GemmEnd::kGeneral) tiles = f16 ? kGemmGeneralF16 : kGemmGeneralBF16;
     if (plan.source == GemmSource::kInt8) tiles = f16 ? kGemmInt8PlainF16 : kGemmInt8PlainBF16;
+    if (plan.source == GemmSource::kResidues) tiles = kGemmResiduesPlainBF16;
     if (plan.source == GemmSource::kFloat8Groups)
         return (f16 ? kGemmFp8GroupsPlainF16 : kGemmFp8GroupsPlainBF16)[0]().of_layouts[0][plan.column_scales ? 1 : 0];
     if (plan.source == GemmSource::kFloat8) tiles = f16 ? kGemmFp8PlainF16 : kGemmFp8PlainBF16;
@@ -75,7 +77,7 @@ int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPane
 
 void name_tiles(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
     const GemmChoice &choice = plan.choice;
-    static constexpr const char *kSources[] = {"", "i8_", "e4m3_", "e4m3_groups_", "row_groups_"};
+    static constexpr const char *kSources[] = {"", "i8_", "e4m3_", "e4m3_groups_", "row_groups_", "i8_"};
     const bool is_packed = plan.pack_a || plan.pack_b;
     std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s%s_%dx%dx%d%s%s", kSources[static_cast<int>(plan.source)],
                   dtype == ATTILE_F16 ? "f16" : "bf16", kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns,
@@ -119,7 +121,7 @@ int32_t add_parts(Device &device, const GemmPlan &plan, const GemmArguments &pro
 }  // namespace
 
 int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const TileScales &scales, Workspace &workspace, Stream stream,
-                     const RowGroups *row_groups) {
+                     const RowGroups *row_groups, const GemmModuli *moduli) {
     const GemmParams &p = plan.params;
     const GemmChoice &choice = plan.choice;
     const void *a = p.a.data, *b = p.b.data;
@@ -191,6 +193,7 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const 
         g.row_groups = *row_groups;
         g.of_group = Divider(plan.tiles_a);
     }
+    if (moduli != nullptr) g.moduli = *moduli;
     bool outer_b = false;
     const void *const kernel = kernel_of(plan, dtype, &outer_b);
     void *arguments[] = {&g, nullptr};
