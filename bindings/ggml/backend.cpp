@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables by which ggml knows a backend: one device, of the kind that works on ggml's own host memory beside its CPU backend.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -193,8 +194,44 @@ ggml_backend_buffer_t device_buffer_from_host(ggml_backend_dev_t dev, void *data
     return buffer;
 }
 
+// Why a node that Attile has is refused; NULL if the library has said why.
+const char *reason_of(int32_t status) {
+    switch (status) {
+        case ATTILE_ERROR_UNSUPPORTED_DTYPE:
+            return "these types are not served";
+        case ATTILE_ERROR_UNSUPPORTED_SHAPE:
+            return "these extents or strides are not served";
+        case ATTILE_ERROR_UNSUPPORTED_FEATURE:
+            return "an option is not served";
+        default:
+            return nullptr;
+    }
+}
+
+// A line of log for the first node of an operation that is refused by a status: ggml asks often, and says nothing itself when another
+// backend takes a node.
+void say_refused(const ggml_tensor &node, int32_t status) {
+    static std::atomic<unsigned> said{0};  // a bit for an operation and a reason: three statuses, which differ modulo 4, or the library's
+    constexpr unsigned kReasons = 4;
+    const unsigned operation = node.op == GGML_OP_MUL_MAT ? 0 : node.op == GGML_OP_FLASH_ATTN_EXT ? 1 : 2;
+    const unsigned bit = 1U << (operation * kReasons + (reason_of(status) != nullptr ? static_cast<unsigned>(status) % kReasons : 1));
+    if ((said.fetch_or(bit) & bit) != 0) return;
+    char sentence[1024] = "", types[128] = "";
+    (void)attile_last_error(sentence, sizeof sentence);
+    for (const ggml_tensor *source : node.src) {
+        const size_t used = std::strlen(types);
+        if (source != nullptr)
+            (void)std::snprintf(types + used, sizeof types - used, "%s%s", used > 0 ? ", " : "", ggml_type_name(source->type));
+    }
+    GGML_LOG_WARN("%s: %s '%s' of %s is left to another backend: %s; this is said once\n", kName, ggml_op_desc(&node), node.name, types,
+                  reason_of(status) != nullptr ? reason_of(status) : sentence);
+}
+
 bool device_supports_op(ggml_backend_dev_t, const ggml_tensor *node) {
-    return is_view(*node) || serve(*node, {device().context, nullptr}) == ATTILE_OK;
+    if (is_view(*node)) return true;
+    const int32_t status = serve(*node, {device().context, nullptr});
+    if (status != ATTILE_OK && status != ATTILE_ERROR_UNSUPPORTED_OPERATION && !ggml_is_empty(node)) say_refused(*node, status);
+    return status == ATTILE_OK;
 }
 
 bool device_supports_buffers(ggml_backend_dev_t, ggml_backend_buffer_type_t type) { return ggml_backend_buft_is_host(type); }

@@ -65,6 +65,31 @@ class Ggml : public testing::Test {
     void *unknown = nullptr;
 };
 
+// Before the other tests: once is once in a process.
+TEST_F(Ggml, SaysOnceWhyItRefuses) {
+    ggml_tensor *mask = tensor(GGML_TYPE_F16, 16, 5, 2);
+    ggml_tensor *x = tensor(GGML_TYPE_F32, 32, 3);
+    ggml_tensor *refused[] = {attention(GGML_TYPE_F16, GGML_TYPE_F16, mask, 0.2f), attention(GGML_TYPE_F16, GGML_TYPE_F16, nullptr, 0),
+                              attention(GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, nullptr, 0.2f),
+                              ggml_mul_mat(context, tensor(GGML_TYPE_Q8_0, 32, 8), x)};
+    const char *const lines[] = {
+        "Attile: FLASH_ATTN_EXT 'node' of f32, f16, f16, f16 is left to another backend: attention: bias.shape",
+        "Attile: FLASH_ATTN_EXT 'node' of f32, f16, f16 is left to another backend: an option is not served; ",
+        "Attile: FLASH_ATTN_EXT 'node' of f32, q8_0, q8_0 is left to another backend: these types are not served; ",
+        "Attile: MUL_MAT 'node' of q8_0, f32 is left to another backend: these types are not served; "};
+    for (int i = 0; i < 4; ++i) {
+        ggml_set_name(refused[i], "node");
+        logged().clear();
+        EXPECT_FALSE(is_served(refused[i]));
+        EXPECT_EQ(logged().find(lines[i]), 0U) << logged();
+        logged().clear();
+        EXPECT_FALSE(is_served(refused[i]));
+        EXPECT_EQ(logged(), "");
+    }
+    EXPECT_FALSE(is_served(ggml_add(context, x, x)));
+    EXPECT_EQ(logged(), "");
+}
+
 TEST_F(Ggml, DescribesItself) {
     EXPECT_STREQ(ggml_backend_name(backend), "Attile");
     EXPECT_EQ(ggml_backend_dev_type(device), GGML_BACKEND_DEVICE_TYPE_ACCEL);
