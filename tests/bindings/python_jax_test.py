@@ -335,6 +335,24 @@ class Attention(unittest.TestCase):
             with self.subTest(sentence=sentence), self.assertRaisesRegex(Exception, sentence):
                 jax.block_until_ready(jax.ffi.ffi_call("attile_attention", shapes)(*arrays, **options))
 
+    def test_arrays_on_two_devices(self):
+        """JAX refuses them before a handler is called; on the second device alone they are taken."""
+        program = """
+import jax, jax.numpy as jnp, attile.jax
+first, second = (jax.device_put(jnp.ones((1, 3, 1, 4)), device) for device in jax.devices())
+for call in (attile.jax.attention, jax.jit(attile.jax.attention), lambda q, k, v: attile.jax.matmul(q, k.swapaxes(2, 3))):
+    try:
+        call(first, second, second)
+        raise SystemExit("a result")
+    except ValueError as error:
+        assert "incompatible devices" in str(error), error
+    found = call(second, second, second)
+    assert found.devices() == second.devices() and bool(jnp.isfinite(found).all())
+"""
+        two = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+        found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env={**os.environ, **two})
+        self.assertEqual(found.returncode, 0, found.stderr)
+
     def test_a_child_of_fork_whose_context_is_not_open_yet(self):
         a = random(3, 3)
         expected = attile.jax.matmul(a, a)
