@@ -110,6 +110,11 @@ const std::pair<Numbers, const char *> kNumbers[] = {
 
 }  // namespace
 
+double spread_number(Random &random, int low, int high) {
+    const int exponent = static_cast<int>(random.between(low, high));
+    return std::ldexp(random.normal(), exponent);
+}
+
 double exact_number(Random &random, ExactNumbers numbers, bool f64) {
     const int low = f64 ? -300 : -70;
     switch (numbers) {
@@ -118,9 +123,9 @@ double exact_number(Random &random, ExactNumbers numbers, bool f64) {
         case Numbers::kPositive:
             return random.uniform();
         case Numbers::kSpread:
-            return std::ldexp(random.normal(), static_cast<int>(random.between(low, -low)));
+            return spread_number(random, low, -low);
         case Numbers::kSomeSpread:
-            return std::ldexp(random.normal(), static_cast<int>(random.between(-30, 30)));
+            return spread_number(random, -30, 30);
         case Numbers::kIntegers:
             return static_cast<double>(random.between(-9, 9));
         case Numbers::kSubnormal:

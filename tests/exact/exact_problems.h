@@ -41,6 +41,9 @@ struct ExactProblem {
 };
 
 class Random;
+// A normal deviate times 2^low to 2^high. The exponent is drawn first: as arguments of one call the two would be drawn in an order that is
+// the compiler's choice, and the hashes of the table are of one order.
+double spread_number(Random &random, int low, int high);
 // A number of a row where the problem's kind is one of single numbers.
 double exact_number(Random &random, ExactNumbers numbers, bool f64);
 

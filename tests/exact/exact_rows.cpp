@@ -60,7 +60,7 @@ void fill_row(const ExactRows &p, Random &random, Memory *x, int64_t row) {
     const bool is_wide = dtype == ATTILE_F64, is_half = dtype == ATTILE_F16;
     for (int64_t i = 0; i < length; ++i) {
         double value = exact_number(random, p.numbers, is_wide);
-        if (is_half && p.numbers == Numbers::kSpread) value = std::ldexp(random.normal(), static_cast<int>(random.between(-14, 14)));
+        if (is_half && p.numbers == Numbers::kSpread) value = spread_number(random, -14, 14);
         if (p.numbers == Numbers::kSubnormal) value = std::ldexp(static_cast<double>(random.between(-60, 60)), last_bit(dtype));
         if (p.numbers == Numbers::kLarge) value = random.normal() * (is_wide ? 0x1p1022 : is_half ? 3e4 : 0x1p126);
         if (p.numbers == Numbers::kZeroLines) value = row % 2 == 0 ? random.chance(0.5) ? 0.0 : -0.0 : value;
@@ -75,7 +75,7 @@ void fill_row(const ExactRows &p, Random &random, Memory *x, int64_t row) {
     }
     if (p.numbers == Numbers::kCancelling) {
         for (int64_t i = 0; i + 1 < length; i += 2) {
-            const double value = std::ldexp(random.normal(), static_cast<int>(is_half ? random.between(-9, 9) : random.between(-60, 60)));
+            const double value = is_half ? spread_number(random, -9, 9) : spread_number(random, -60, 60);
             x->set(row, i, value);
             x->set(row, i + 1, -value);
         }
