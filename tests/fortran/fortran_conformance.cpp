@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 
@@ -243,6 +244,7 @@ std::int32_t attile_softmax(attile_context *context, const attile_softmax_args *
 }
 }  // extern "C"
 
+// arguments: part of a case's id, "" for all; then the most multiply-adds of a case.
 int main(int argc, char **argv) {
     attile_context_options options;
     attile_context_options_init(&options, sizeof options);
@@ -253,8 +255,9 @@ int main(int argc, char **argv) {
         if (report.outcome == attile::test::Outcome::kFailed) std::printf("%s: %s\n", report.id.c_str(), report.message.c_str());
     };
     // As other languages have it: tests/bindings/binding_cases.cpp.
+    const double most_work = argc > 2 ? std::atof(argv[2]) : 1e6;
     const attile::test::VerifySummary summary = attile::test::verify_backend(context, attile::test::Tier::kQuick, argc > 1 ? argv[1] : "",
-                                                                             {.rerun_each = 7, .most_work = 1e6}, show);
+                                                                             {.rerun_each = 7, .most_work = most_work}, show);
     attile_context_destroy(context);
     std::printf("%d passed, %d failed, %d unsupported; %d calls by arrays, %d by argument structs\n", summary.passed, summary.failed,
                 summary.unsupported, by_arrays, by_structs);
