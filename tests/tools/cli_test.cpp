@@ -182,6 +182,15 @@ TEST(BenchTest, ShortRunAndJson) {
     ASSERT_EQ(run.code, 0) << run.err;
     EXPECT_PRED_FORMAT2(IsSubstring, "reference_gemm", run.out);
     EXPECT_PRED_FORMAT2(IsSubstring, "\"median_seconds\": ", read_file(scratch.file("j")));
+    const Finished exact = run_attile(
+        {"bench", "--backend", "reference", "--size", "tiny", "--filter", "^(softmax|gemm_grouped)", "--seconds", "0.05", "--exact"});
+    ASSERT_EQ(exact.code, 0) << exact.err;
+    for (const char *part : {"times  kernel", "softmax/f32/128x512 ", "softmax/f32/128x512_exact ", "reference_softmax"})
+        EXPECT_PRED_FORMAT2(IsSubstring, part, exact.out);
+    EXPECT_EQ(exact.out.find("gemm_grouped"), std::string::npos) << exact.out;
+    const Finished none = run_attile({"bench", "--backend", "reference", "--exact", "--filter", "^gemm_grouped"});
+    EXPECT_EQ(none.code, 1);
+    EXPECT_PRED_FORMAT2(IsSubstring, "none of these cases is served with ATTILE_FLAG_EXACT_PRODUCTS", none.err);
     const Finished list = run_attile({"bench", "--backend", "reference", "--size", "large", "--list"});
     EXPECT_EQ(list.code, 0);
     EXPECT_PRED_FORMAT2(IsSubstring, "gemm/f32/4096x4096x4096\n", list.out);

@@ -28,4 +28,19 @@ std::vector<BenchCase> choose_bench_cases(const BenchOptions &options, const att
     return chosen;
 }
 
+std::vector<BenchCase> exact_pairs(attile_context *context, const std::vector<BenchCase> &cases) {
+    std::vector<BenchCase> pairs;
+    for (const BenchCase &one : cases) {
+        if (one.exact || one.fast) continue;
+        BenchCase with = bench::exact(one);
+        if (one.operation == bench::Operation::kGemmGrouped) continue;  // has no such flag
+        attile_support support;
+        if (bench::BenchRun(context, with).query(support) != ATTILE_OK || support.level == ATTILE_SUPPORT_NONE) continue;
+        pairs.push_back(one);
+        pairs.push_back(std::move(with));
+    }
+    if (pairs.empty()) throw Failure("none of these cases is served with ATTILE_FLAG_EXACT_PRODUCTS");
+    return pairs;
+}
+
 }  // namespace attile::cli

@@ -52,7 +52,7 @@ Result run_case(const Context &context, const BenchCase &one, double seconds, st
         result.why = "left out: needs " + bytes_text(static_cast<double>(run.bytes()));
         return result;
     }
-    const std::string operation(bench::operation_name(one.operation));
+    const std::string operation = std::string(bench::operation_name(one.operation)) + (one.exact ? "_exact" : "");
     Rate &rate = rates[operation + "/" + std::string(bench::dtype_name(one.dtype))];
     if (!(rate.work > 0)) rate = rates[operation];  // The first of its type: as another type.
     // Three samples and two calls before them.
@@ -76,6 +76,11 @@ std::string rate_text(const BenchCase &one, const Result &result) {
     const double work = one.memory_bound ? result.bytes : result.flops;
     if (work <= 0 || result.timing.median <= 0) return "";
     return text("%.2f %s", work / result.timing.median / 1e9, one.memory_bound ? "GB/s   " : "GFLOP/s");
+}
+
+// Of a case with EXACT_PRODUCTS, which follows the same case without: how many times as long.
+std::string times_text(const Result &result, const Result &before) {
+    return before.why.empty() && before.timing.best > 0 ? text("%.3g", result.timing.best / before.timing.best) : "";
 }
 
 void write_json(const BenchOptions &options, const Context &context, const std::vector<BenchCase> &cases,
@@ -123,7 +128,8 @@ int compare_with_peers(const BenchOptions &options, const std::string &backend) 
 int run_bench(const BenchOptions &options) {
     if (options.ranks.wanted) return run_bench_on_ranks(options);
     const Context context(options.backend, options.threads);
-    const std::vector<BenchCase> cases = choose_bench_cases(options, context.info());
+    std::vector<BenchCase> cases = choose_bench_cases(options, context.info());
+    if (options.exact) cases = exact_pairs(context, cases);
     if (options.list) {
         for (const BenchCase &one : cases) std::printf("%s\n", one.id.c_str());
         return 0;
@@ -132,7 +138,13 @@ int run_bench(const BenchOptions &options) {
                 context.description().c_str());
     std::fflush(stdout);
 
-    Table table({"case", ">median", ">spread", ">rate", "kernel"});
+    std::vector<std::string> columns = {"case", ">median", ">spread", ">rate", "kernel"};
+    if (options.exact) columns.insert(columns.begin() + 4, ">times");
+    Table table(columns);
+    const auto add_row = [&](std::vector<std::string> cells, const std::string &times) {
+        if (options.exact) cells.insert(cells.begin() + 4, times);
+        table.row(cells);
+    };
     std::vector<Result> results;
     std::map<std::string, Rate> rates;
     {
@@ -142,17 +154,18 @@ int run_bench(const BenchOptions &options) {
             results.push_back(run_case(context, one, options.seconds, rates));
             const Result &result = results.back();
             if (result.why.empty())
-                table.row({one.id, seconds_text(result.timing.median), text("%.1f %%", 100 * result.timing.spread), rate_text(one, result),
-                           result.kernel});
+                add_row({one.id, seconds_text(result.timing.median), text("%.1f %%", 100 * result.timing.spread), rate_text(one, result),
+                         result.kernel},
+                        one.exact ? times_text(result, results.at(results.size() - 2)) : "");
             else
-                table.row({one.id, "", "", "", result.why});
+                add_row({one.id, "", "", "", result.why}, "");
             progress.advance();
         }
     }
     std::fputs(table.str().c_str(), stdout);
     if (!options.json.empty()) write_json(options, context, cases, results);
     // Who asks for some cases gets those alone.
-    if (!options.peers || !options.filter.empty() || !options.size.empty()) return 0;
+    if (!options.peers || options.exact || !options.filter.empty() || !options.size.empty()) return 0;
     return compare_with_peers(options, context.info().backend);
 }
 

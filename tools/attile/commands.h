@@ -59,7 +59,8 @@ struct BenchOptions {
     double seconds = 1;  // Most a case may take.
     int threads = 0;
     bool list = false;
-    bool peers = true;  // Compare with other libraries as well, where that program is.
+    bool exact = false;  // Each case that EXACT_PRODUCTS serves, without the flag and with it.
+    bool peers = true;   // Compare with other libraries as well, where that program is.
     RanksChoice ranks;
 
     // Drawn problems instead of the cases: seconds an operation; 0: none. Or problems by their ids.

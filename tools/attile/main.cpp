@@ -185,10 +185,15 @@ void add_bench(CLI::App &app, Command &chosen) {
         ->type_name("S");
     command->add_option("--json", options->json, "Also write the results to a file")->type_name("FILE");
     command->add_flag("--list", options->list, "Print the ids and run nothing");
+    CLI::Option *exact =
+        command->add_flag("--exact", options->exact,
+                          "Run the cases that ATTILE_FLAG_EXACT_PRODUCTS serves, each without it and with it, and print the "
+                          "least time over that without it");
     command->add_flag("!--no-peers", options->peers, "Do not compare with other libraries; the comparison is only there if it was built");
     add_bench_random(command, *options);
     CLI::Option *ranks = add_ranks(command, options->ranks);
     for (const char *other : {"--json", "--random", "--problem"}) ranks->excludes(command->get_option(other));
+    for (const char *other : {"--ranks", "--random", "--problem"}) exact->excludes(command->get_option(other));
     command->callback([options, &chosen] {
         const bool random = options->random > 0 || !options->problems.empty();
         if (!random && !options->peaks.empty()) throw CLI::RequiredError("--random or --problem");

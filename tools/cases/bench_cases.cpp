@@ -40,7 +40,7 @@ void add_gemm(std::vector<BenchCase> &cases) {
     cases.push_back(quantised_case(Size::kMedium, ATTILE_I8, ATTILE_I8, 1024, 1024, 1024, 0));
     cases.push_back(quantised_case(Size::kMedium, ATTILE_F8_E4M3, ATTILE_F8_E4M3, 1024, 1024, 1024, 128));
     cases.push_back(fast_case(Size::kMedium, 1024, 1024, 1024));
-    for (int32_t dtype : {f64, f32}) cases.push_back(exact_case(Size::kMedium, dtype, 1024, 1024, 1024));
+    for (int32_t dtype : {f64, f32}) cases.push_back(exact(gemm_case(Size::kMedium, dtype, 1024, 1024, 1024)));
     for (int64_t n : {1024, 4096, 8192}) cases.push_back(gemm_case(Size::kLarge, f32, n, n, n));
     cases.push_back(gemm_case(Size::kLarge, f32, 4095, 4097, 4093));
     cases.push_back(gemm_case(Size::kLarge, f32, 4096, 4096, 4096, 1, true, false));
@@ -234,11 +234,10 @@ BenchCase fast_case(Size size, int64_t m, int64_t n, int64_t k) {
     return result;
 }
 
-BenchCase exact_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k) {
-    BenchCase result = gemm_case(size, dtype, m, n, k);
-    result.exact = true;
-    result.id += "_exact";
-    return result;
+BenchCase exact(BenchCase one) {
+    one.exact = true;
+    one.id += "_exact";
+    return one;
 }
 
 BenchCase attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k,

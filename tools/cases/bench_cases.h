@@ -63,7 +63,7 @@ BenchCase quantised_case(Size size, int32_t dtype, int32_t b_dtype, int64_t m, i
 BenchCase gemm_grouped_case(Size size, int32_t dtype, int64_t groups, int64_t least_rows, int64_t most_rows, int64_t n, int64_t k);
 // 8-bit floats both, with scales of columns and FAST_ACCUMULATION.
 BenchCase fast_case(Size size, int64_t m, int64_t n, int64_t k);
-BenchCase exact_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k);
+BenchCase exact(BenchCase one);  // the same with EXACT_PRODUCTS
 BenchCase attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k,
                          int64_t head_dim, int32_t mask = ATTILE_MASK_NONE);
 // Attention over a cache of other types than q's.
