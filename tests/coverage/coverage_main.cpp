@@ -2,10 +2,10 @@
 // Every plan of a backend with every option of its operation, found by queries and run.
 //
 // A plan is what a query answers: the kernel, and whether the sum or the keys are split. A plan times an option is a cell. A cell exists if
-// a query answers that plan for some call with that option: of the list of cases, of problems drawn at random, or of those with the option
-// put on. What the list does not reach gets cases of its own, each with as many of a plan's empty cells as leave the plan; they are run and
-// judged as those of the list are. So no device has a plan that was never run with an option, whatever plans were known when the list was
-// written.
+// a query answers that plan for some call with that option: of the list of cases, of problems drawn at random, also as exact products and
+// sums, or of those with the option put on. What the list does not reach gets cases of its own, each with as many of a plan's empty cells
+// as leave the plan; they are run and judged as those of the list are. So no device has a plan that was never run with an option, whatever
+// plans were known when the list was written.
 //
 // usage: attile_coverage [--queries] [--listed TEXT]... [--plans TEXT]... [--table] [--case ID] [--drop OPTION] [--seeds N] [OPERATION...]
 //   --queries  finds the cells and the cases, and runs none
@@ -270,8 +270,11 @@ int check(const Backend &backend, attile_context *reference, const Words &words,
         Table table(backend.context.get(), placement, operation);
         for (const Case &c : list)
             if (operation_of(c.id) == operation && !table.has(c, words.drop)) table.add_listed(c);
-        for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + words.seeds; ++seed)
-            table.add_drawn(*find_case(std::string(operation) + ".random." + std::to_string(seed)));
+        for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + words.seeds; ++seed) {
+            const Case drawn = *find_case(std::string(operation) + ".random." + std::to_string(seed));
+            table.add_drawn(drawn);
+            if (const std::optional<Case> exact = with_options(drawn, "exact")) table.add_drawn(*exact);
+        }
         table.put_options_on();
         table.count(&cells, &empty);
         if (words.table) table.print();

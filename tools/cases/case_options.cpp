@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "case_options.h"
 
+#include "cases_exact.h"
 #include "cases_quantised.h"
 
 namespace attile::test {
@@ -99,7 +100,7 @@ CaseOption types(const char *name) {
 void add_types(std::vector<CaseOption> &options) {
     options.insert(options.end(), {types<ATTILE_F32, ATTILE_F32>("f32"), types<ATTILE_F16, ATTILE_F16>("f16"),
                                    types<ATTILE_F16, ATTILE_F32>("f16_f32"), types<ATTILE_BF16, ATTILE_BF16>("bf16"),
-                                   types<ATTILE_BF16, ATTILE_F32>("bf16_f32"), types<ATTILE_F64, ATTILE_F64>("f64")});
+                                   types<ATTILE_BF16, ATTILE_F32>("bf16_f32"), types<ATTILE_F64, ATTILE_F64>("f64"), exact_option()});
 }
 
 // ---- gemm

@@ -135,7 +135,28 @@ void add_rows(std::vector<Case> &list, const std::string &operation, const std::
     }
 }
 
+// Nothing if the operation has none.
+const std::uint32_t *flags_of(const Case &c) {
+    return std::visit(
+        [](const auto &problem) -> const std::uint32_t * {
+            if constexpr (requires { problem.flags; })
+                return &problem.flags;
+            else
+                return nullptr;
+        },
+        c.problem);
+}
+
 }  // namespace
+
+CaseOption exact_option() {
+    return {"exact", [](const Case &c) { return flags_of(c) != nullptr && (*flags_of(c) & ATTILE_FLAG_EXACT_PRODUCTS) != 0; },
+            [](Case &c) {
+                if (flags_of(c) == nullptr || !has_exact(c) || multiply_adds(c) >= kMostExact) return false;
+                *const_cast<std::uint32_t *>(flags_of(c)) |= ATTILE_FLAG_EXACT_PRODUCTS;
+                return true;
+            }};
+}
 
 void append_exact_rows(std::vector<Case> &list, std::size_t first) {
     const std::size_t last = list.size();
