@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/performance-tables.md, docs/guide-python.md and docs/exact.md and the roofline from the measurements in docs/measurements.
+"""Writes the tables of docs/performance-tables.md, docs/guide-python.md and docs/exact.md and two pictures from the measurements in docs/measurements.
 
 usage: measurement_tables.py [--check]
 
 A table stands between <!-- table FILE.json GROUP --> and <!-- end of table -->; FILE.json is what compare_peers.py, compare_cpu_peers.py or tests/bench/python_calls.py
 wrote, GROUP one of its groups. The ten rows of docs/performance.md are made by front_page.py.
-The roofline, docs/figures/roofline_h200.svg, needs Matplotlib (tools/setup plots).
---check writes nothing and fails if a table is not what its file says, or the roofline is of other files.
+The pictures, docs/figures/roofline_h200.svg and docs/figures/exact_moduli.svg, need Matplotlib (tools/setup plots).
+--check writes nothing and fails if a table is not what its file says, or a picture is of other files.
 """
 import argparse
 import contextlib
@@ -18,6 +18,7 @@ import re
 import sys
 
 import compare_cpu_peers  # beside this file
+import exact_plot
 import measurement_plot
 
 PAGES = ("performance-tables.md", "guide-python.md", "exact.md")
@@ -94,12 +95,14 @@ def main():
         for page in pages:
             if made[page] != texts[page]:
                 sys.exit(f"{page.name}: a table is not what its measurements say; run tools/measurement_tables.py")
-        if measurement_plot.description(DOCS) not in (DOCS / measurement_plot.PICTURE).read_text(encoding="utf-8"):
-            sys.exit(f"{measurement_plot.PICTURE} is not of today's measurements; run tools/measurement_tables.py")
+        for plot in (exact_plot, measurement_plot):
+            if plot.description(DOCS) not in (DOCS / plot.PICTURE).read_text(encoding="utf-8"):
+                sys.exit(f"{plot.PICTURE} is not of today's measurements; run tools/measurement_tables.py")
         return
     for page in pages:
         page.write_text(made[page], encoding="utf-8")
-    measurement_plot.draw(DOCS)
+    for plot in (exact_plot, measurement_plot):
+        plot.draw(DOCS)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@
 namespace attile::cpu {
 namespace {
 
-constexpr Target kTargets[] = {Target::kAmxBf16, Target::kAvx512Bf16, Target::kAvx512, Target::kAvx2, Target::kSse4, Target::kNeon};
+constexpr Target kTargets[] = {Target::kAmxBf16, Target::kAvx512Bf16, Target::kAvx512,  Target::kAvx2,
+                               Target::kSse4,    Target::kNeonI8mm,   Target::kNeonDot, Target::kNeon};
 // As ATTILE_CPU_TARGET names them.
-constexpr const char *kTargetVariables[] = {"amxbf16", "avx512bf16", "avx512", "avx2", "sse4", "neon"};
+constexpr const char *kTargetVariables[] = {"amxbf16", "avx512bf16", "avx512", "avx2", "sse4", "neoni8mm", "neondot", "neon"};
 constexpr int kTargetCount = static_cast<int>(std::size(kTargets));
 
 int64_t known(int64_t bytes, int64_t otherwise) { return bytes > 0 ? bytes : otherwise; }
@@ -39,7 +40,7 @@ bool target_is_built(Target target) {
     if (target == Target::kAmxBf16) return amx_is_built();
     return target == Target::kAvx512Bf16 || target == Target::kAvx512 || target == Target::kAvx2 || target == Target::kSse4;
 #else
-    return target == Target::kNeon;
+    return target == Target::kNeon || target == Target::kNeonDot || target == Target::kNeonI8mm;
 #endif
 }
 
@@ -80,7 +81,8 @@ bool target_runs_here(Target target) {
     return (target == Target::kSse4 && sse4) || (target == Target::kAvx2 && avx2) || (target == Target::kAvx512 && avx512) ||
            (target == Target::kAvx512Bf16 && pairs) || (target == Target::kAmxBf16 && tiles);
 #elif defined(__aarch64__)
-    return target == Target::kNeon;
+    return target == Target::kNeon || (target == Target::kNeonDot && has_dot_products()) ||
+           (target == Target::kNeonI8mm && has_dot_products() && has_matrix_products());
 #else
     static_cast<void>(target);
     return false;
@@ -113,6 +115,10 @@ const char *target_name(Target target) {
             return "AVX2";
         case Target::kSse4:
             return "SSE4";
+        case Target::kNeonI8mm:
+            return "NEON-I8MM";
+        case Target::kNeonDot:
+            return "NEON-DotProd";
         case Target::kNeon:
             return "NEON";
         case Target::kNone:
@@ -121,7 +127,9 @@ const char *target_name(Target target) {
     return "none";
 }
 
-const char *kernel_target_name(Target target) { return target_name(has_pairs(target) ? Target::kAvx512 : target); }
+const char *kernel_target_name(Target target) {
+    return target_name(has_pairs(target) ? Target::kAvx512 : has_quads(target) ? Target::kNeon : target);
+}
 
 int target_lanes_f32(Target target) {
     switch (target) {

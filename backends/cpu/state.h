@@ -41,7 +41,7 @@ bool target_is_built(Target target);   // ATTILE_CPU_TARGETS of the build
 bool target_runs_here(Target target);  // built, and the processor has it
 bool processor_is_amd();               // asked once
 const char *target_name(Target target);
-const char *kernel_target_name(Target target);  // of kernels that multiply neither pairs nor tiles of bfloat16
+const char *kernel_target_name(Target target);  // of kernels that are those of the set it adds to
 int target_lanes_f32(Target target);
 CacheSizes cache_sizes();
 void processor_name(char *buffer, int capacity);

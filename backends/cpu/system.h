@@ -20,6 +20,9 @@ int64_t cache_bytes(int level);
 double clock_hz();
 // The processor as it calls itself. False, and nothing written, if the system does not tell.
 bool processor_model(char *buffer, int capacity);
+// Whether AArch64's processors have FEAT_DotProd, FEAT_I8MM; false where the system does not tell.
+bool has_dot_products();
+bool has_matrix_products();
 // Processors' worth of time that this process may use: its affinity mask, and limits that a container has.
 int processors_granted();
 

@@ -34,10 +34,12 @@
 namespace attile::cpu {
 
 // Best first. kAvx512Bf16 is kAvx512 on a processor that also multiplies pairs of bfloat16 (AVX512-BF16): the same kernels, and others
-// beside them for products of bfloat16. kAmxBf16 is kAvx512Bf16 on one that has tiles of bfloat16, too (AMX).
-enum class Target : int { kAmxBf16, kAvx512Bf16, kAvx512, kAvx2, kSse4, kNeon, kNone };
+// beside them for products of bfloat16. kAmxBf16 is kAvx512Bf16 on one that has tiles of bfloat16, too (AMX). kNeonDot is kNeon on one that
+// multiplies fours of int8 (FEAT_DotProd), kNeonI8mm is kNeonDot on one that multiplies matrices of them (FEAT_I8MM).
+enum class Target : int { kAmxBf16, kAvx512Bf16, kAvx512, kAvx2, kSse4, kNeonI8mm, kNeonDot, kNeon, kNone };
 
 constexpr bool has_pairs(Target target) { return target == Target::kAmxBf16 || target == Target::kAvx512Bf16; }
+constexpr bool has_quads(Target target) { return has_pairs(target) || target == Target::kNeonDot || target == Target::kNeonI8mm; }
 
 }  // namespace attile::cpu
 

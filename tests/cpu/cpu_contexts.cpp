@@ -197,7 +197,7 @@ CpuContext open_cpu(const std::string &target, int threads, std::string *why) {
 
 std::vector<std::string> targets_here() {
     std::vector<std::string> result;
-    for (const char *target : {"amxbf16", "avx512bf16", "avx512", "avx2", "sse4", "neon"}) {
+    for (const char *target : {"amxbf16", "avx512bf16", "avx512", "avx2", "sse4", "neoni8mm", "neondot", "neon"}) {
         if (open_cpu(target, 1) != nullptr) result.emplace_back(target);
     }
     return result;

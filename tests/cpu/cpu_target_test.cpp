@@ -23,10 +23,11 @@ attile_context_info info_of(attile_context *context) {
 TEST(CpuTarget, TheBestOneIsTakenUnlessAnotherIsNamed) {
     const std::vector<std::string> targets = targets_here();
     ASSERT_FALSE(targets.empty());
-    const std::map<std::string, std::string> arch = {{"amxbf16", "AMX-BF16"}, {"avx512bf16", "AVX-512-BF16"},
-                                                     {"avx512", "AVX-512"},   {"avx2", "AVX2"},
-                                                     {"sse4", "SSE4"},        {"neon", "NEON"}};
-    const std::map<std::string, int> lanes = {{"amxbf16", 16}, {"avx512bf16", 16}, {"avx512", 16}, {"avx2", 8}, {"sse4", 4}, {"neon", 4}};
+    const std::map<std::string, std::string> arch = {
+        {"amxbf16", "AMX-BF16"}, {"avx512bf16", "AVX-512-BF16"}, {"avx512", "AVX-512"},       {"avx2", "AVX2"},
+        {"sse4", "SSE4"},        {"neoni8mm", "NEON-I8MM"},      {"neondot", "NEON-DotProd"}, {"neon", "NEON"}};
+    const std::map<std::string, int> lanes = {{"amxbf16", 16}, {"avx512bf16", 16}, {"avx512", 16}, {"avx2", 8},
+                                              {"sse4", 4},     {"neoni8mm", 4},    {"neondot", 4}, {"neon", 4}};
     EXPECT_EQ(info_of(open_cpu("", 1).get()).arch, arch.at(targets[0]));
     for (const std::string &target : targets) {
         const CpuContext context = open_cpu(target, 1);
@@ -60,7 +61,7 @@ TEST(CpuTarget, ANameThatIsNoneIsRefusedWithTheOnesThatAre) {
 
 TEST(CpuTarget, ASetThatIsNotHereIsRefused) {
     const std::vector<std::string> here = targets_here();
-    for (const char *name : {"amxbf16", "avx512bf16", "avx512", "avx2", "sse4", "neon"}) {
+    for (const char *name : {"amxbf16", "avx512bf16", "avx512", "avx2", "sse4", "neoni8mm", "neondot", "neon"}) {
         if (std::find(here.begin(), here.end(), name) != here.end()) continue;
         std::string why;
         EXPECT_EQ(open_cpu(name, 1, &why), nullptr) << name;

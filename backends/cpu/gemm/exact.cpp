@@ -221,7 +221,7 @@ void exact_query(const State &state, const attile_gemm_problem &problem, attile_
             const ResiduePlan plan = residue_plan(state, problem);
             support->workspace_bytes = plan.workspace_bytes;
             std::snprintf(support->kernel, sizeof support->kernel, "cpu_gemm_exact_residues_%dx%d_%s", plan.way->rows, plan.way->columns,
-                          plan.way->numbers == 4 ? "avx512vnni" : target);
+                          integer_way_name(*plan.way, state.target));
             support->tile_m = plan.way->rows;
             support->tile_n = plan.way->columns;
             support->tile_k = reported(plan.depth);

@@ -119,6 +119,7 @@ struct ResiduePlan {
     bool copies_a = false, copies_b = false;  // rows of a, columns of b that are not contiguous
     int64_t shared_bytes = 0, private_bytes = 0, workspace_bytes = 0;
     int threads = 1;
+    int fixed_moduli = 0;  // of a benchmark: so many, whatever that leaves out; results are what residues are put together to
 
     // Of d that are computed together: the more moduli, the fewer.
     int64_t block_rows(int moduli) const;

@@ -29,6 +29,14 @@ struct Lines {
     double *size, *error;
     int64_t count;
     int words = 1;
+
+    // As if integers were the numbers: intervals are single numbers then.
+    void forget_rounding() {
+        for (int64_t i = 0; i < count; ++i) {
+            line[i].rounds = false;
+            error[i] = 0;
+        }
+    }
 };
 
 // The bits of the largest norm of integers that need no rounding.

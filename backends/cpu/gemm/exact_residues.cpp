@@ -80,8 +80,7 @@ int64_t ResiduePlan::block_columns(int moduli) const {
 
 ResiduePlan residue_plan(const State &state, const attile_gemm_problem &problem) {
     ResiduePlan plan;
-    const IntegerKernels<int32_t> &integers = integer_kernels<int32_t>(state.target);
-    plan.way = has_pairs(state.target) && integers.quads != nullptr ? integers.quads : &integers.pairs;
+    plan.way = &integer_way(state.target);
     plan.kernels = &exact_kernels<double>(state.target);
     GemmPlan &shape = plan.shape;
     shape.swapped = problem.d.stride[2] == 1 && problem.d.stride[3] != 1;
@@ -150,10 +149,11 @@ class ResidueProduct {
         if (plan_.copies_a) view_.a = {shared_.copy_of_a, ATTILE_F64, view_.k + kCopyRest, 1};
         if (plan_.copies_b) view_.b = {shared_.copy_of_b, ATTILE_F64, 1, view_.k + kCopyRest};
         const double a_bits = bits_of(rows_), b_bits = bits_of(columns_);
-        const double usual = usual_bits(rows_, columns_, view_.k);
+        const bool fixed = plan_.fixed_moduli > 0;
+        const double usual = fixed ? 1 : usual_bits(rows_, columns_, view_.k);
         const int first = choose(a_bits, b_bits, usual);
         last_ = std::fmin(a_bits, usual) + std::fmin(b_bits, usual) + 8 > std::fmin(a_bits, kMostBits) + std::fmin(b_bits, kMostBits);
-        last_ = last_ || first == kMostModuli;
+        last_ = last_ || fixed || first == kMostModuli;
         multiply(threads);
         if (to_redo_.load(std::memory_order_relaxed) == 0) return;
         choose(a_bits, b_bits, usual + kMoreBits);
@@ -166,13 +166,17 @@ class ResidueProduct {
     int choose(double a_bits, double b_bits, double limit) {
         limit = std::fmin(limit, kMostBits);
         double a = std::fmin(a_bits, limit), b = std::fmin(b_bits, limit);
-        const int moduli = moduli_for(a + b);
+        const int moduli = plan_.fixed_moduli > 0 ? plan_.fixed_moduli : moduli_for(a + b);
         const double rest = exact_bits(moduli) - kBitsBelowModulus - a - b;
         const bool a_rounds = a < a_bits, b_rounds = b < b_bits;
         if (a_rounds) a = std::fmin(a + (b_rounds ? rest / 2 : rest), kMostBits);
         if (b_rounds) b = std::fmin(b + (a_rounds ? rest / 2 : rest), kMostBits);
         choose_scales(a, view_.k, &rows_);
         choose_scales(b, view_.k, &columns_);
+        if (plan_.fixed_moduli > 0) {
+            rows_.forget_rounding();
+            columns_.forget_rounding();
+        }
         weights_ = exact_weights(moduli);
         for (int i = 0; i < moduli; ++i) {
             modulus_[i] = exact_modulus(i);

@@ -3,7 +3,8 @@
 //
 // Pairs: two numbers, widened to 16 bits, are multiplied and added in one instruction on every target. Quads: VPDPBUSD multiplies four, of
 // which those of one operand have no sign. So the thin operand is lifted by 128, and each sum begins with -128 times the sum of its column
-// of the wide one. Sums wrap on their way, and are right at the end if int32 holds them.
+// of the wide one. Sums wrap on their way, and are right at the end if int32 holds them. NEON's SDOT has signs on both sides, and SMMLA
+// multiplies two rows by two columns, eight numbers of each.
 #if defined(ATTILE_CPU_INTEGER_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_INTEGER_INL_H
 #undef ATTILE_CPU_INTEGER_INL_H
@@ -27,6 +28,14 @@
 #else
 #define ATTILE_CPU_INTEGER_QUADS 0
 #endif
+// Likewise SDOT and SMMLA.
+#undef ATTILE_CPU_INTEGER_NEON
+#undef ATTILE_CPU_INTEGER_ARCH
+#if HWY_TARGET == HWY_NEON
+#define ATTILE_CPU_INTEGER_NEON 1
+#else
+#define ATTILE_CPU_INTEGER_NEON 0
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace attile::cpu {
@@ -41,6 +50,97 @@ inline constexpr int kIntegerVectors = 2;
 #endif
 inline constexpr int kIntegerColumns = kIntegerVectors * kLanes<int32_t>;
 static_assert(kIntegerRows * kIntegerColumns <= kMostTile);
+
+#if ATTILE_CPU_INTEGER_NEON
+// The assembler alone is told of these, so that the compiler uses them nowhere else.
+#define ATTILE_CPU_INTEGER_ARCH ".arch armv8.2-a+crypto+dotprod+i8mm\n\t"
+struct QuadSum {
+    static HWY_INLINE Vec<int32_t> add(Vec<int32_t> thin, Vec<int32_t> wide, Vec<int32_t> sum, Vec<int32_t> & /*other*/) {
+        asm(ATTILE_CPU_INTEGER_ARCH "sdot %0.4s, %1.16b, %2.16b" : "+w"(sum.raw) : "w"(thin.raw), "w"(wide.raw));
+        return sum;
+    }
+    static HWY_INLINE Vec<int32_t> value(Vec<int32_t> sum, Vec<int32_t> /*other*/) { return sum; }
+};
+// Of rows 0 and 1 and columns 0 and 1 of the operands: 00, 01, 10, 11.
+HWY_INLINE Vec<int32_t> add_matrix(Vec<int32_t> rows, Vec<int32_t> columns, Vec<int32_t> sum) {
+    asm(ATTILE_CPU_INTEGER_ARCH "smmla %0.4s, %1.16b, %2.16b" : "+w"(sum.raw) : "w"(rows.raw), "w"(columns.raw));
+    return sum;
+}
+
+inline constexpr int kMatrixRows = 8;
+// Thin panels have two steps of each row side by side; a last step without another stays as it is.
+void pair_thin(int32_t *panel, int64_t places) {
+    for (; places >= 2 * kMatrixRows; places -= 2 * kMatrixRows, panel += 2 * kMatrixRows) {
+        int32_t steps[2 * kMatrixRows];
+        std::memcpy(steps, panel, sizeof steps);
+        for (int i = 0; i < kMatrixRows; ++i) {
+            panel[2 * i] = steps[i];
+            panel[2 * i + 1] = steps[kMatrixRows + i];
+        }
+    }
+}
+
+template <int kPairs>
+HWY_NOINLINE void matrix_tile_rows(int64_t steps, const int32_t *thin, const int32_t *wide, int32_t *sums) {
+    const Tag<int32_t> d;
+    Vec<int32_t> sum[kPairs][2 * kIntegerVectors];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kPairs; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < 2 * kIntegerVectors; ++v) sum[i][v] = hn::Zero(d);
+    }
+    const auto add = [&](const Vec<int32_t> *rows, const Vec<int32_t> *first, const Vec<int32_t> *second) HWY_ATTR {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kIntegerVectors; ++v) {
+            const Vec<int32_t> lower = hn::InterleaveLower(d, first[v], second[v]), upper = hn::InterleaveUpper(d, first[v], second[v]);
+            ATTILE_CPU_UNROLL
+            for (int i = 0; i < kPairs; ++i) {
+                sum[i][2 * v] = add_matrix(rows[i], lower, sum[i][2 * v]);
+                sum[i][2 * v + 1] = add_matrix(rows[i], upper, sum[i][2 * v + 1]);
+            }
+        }
+    };
+    Vec<int32_t> rows[kPairs], first[kIntegerVectors], second[kIntegerVectors];
+    for (; steps > 1; steps -= 2, thin += 2 * kMatrixRows, wide += 2 * kIntegerColumns) {
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kPairs; ++i) rows[i] = hn::LoadU(d, thin + 4 * i);
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kIntegerVectors; ++v) {
+            first[v] = hn::LoadU(d, wide + v * kLanes<int32_t>);
+            second[v] = hn::LoadU(d, wide + kIntegerColumns + v * kLanes<int32_t>);
+        }
+        add(rows, first, second);
+    }
+    if (steps > 0) {
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kPairs; ++i) {
+            const int32_t pair[4] = {thin[2 * i], 0, thin[2 * i + 1], 0};
+            rows[i] = hn::LoadU(d, pair);
+        }
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kIntegerVectors; ++v) {
+            first[v] = hn::LoadU(d, wide + v * kLanes<int32_t>);
+            second[v] = hn::Zero(d);
+        }
+        add(rows, first, second);
+    }
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kPairs; ++i, sums += 2 * kIntegerColumns) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kIntegerVectors; ++v) {
+            hn::StoreU(hn::ConcatLowerLower(d, sum[i][2 * v + 1], sum[i][2 * v]), d, sums + v * kLanes<int32_t>);
+            hn::StoreU(hn::ConcatUpperUpper(d, sum[i][2 * v + 1], sum[i][2 * v]), d, sums + kIntegerColumns + v * kLanes<int32_t>);
+        }
+    }
+}
+
+// All sums begin with 0.
+void matrix_tile(int64_t rows, int64_t steps, const int32_t *thin, const int32_t *wide, const int32_t * /*start*/, int32_t *sums) {
+    using Fn = void (*)(int64_t, const int32_t *, const int32_t *, int32_t *);
+    static constexpr Fn kTable[kMatrixRows / 2] = {matrix_tile_rows<1>, matrix_tile_rows<2>, matrix_tile_rows<3>, matrix_tile_rows<4>};
+    kTable[(rows - 1) / 2](steps, thin, wide, sums);
+}
+#endif
 
 #if ATTILE_CPU_INTEGER_QUADS
 struct QuadSum {
@@ -256,21 +356,35 @@ void integer_finish(const GemmView &view, float *out, int64_t i0, int64_t j0, in
 }
 
 #if ATTILE_CPU_INTEGER_QUADS
-constexpr IntegerWay kIntegerQuads = {kIntegerRows,           kIntegerColumns, 4,
-                                      &integer_pack<4>,       &lift_thin,      &begin_with_columns,
-                                      &integer_tile<QuadSum>, &integer_scale,  &integer_finish};
+constexpr IntegerWay kIntegerQuads = {"avx512vnni",     kIntegerRows,   kIntegerColumns,     4,
+                                      &integer_pack<4>, &lift_thin,     &begin_with_columns, &integer_tile<QuadSum>,
+                                      &integer_scale,   &integer_finish};
+#elif ATTILE_CPU_INTEGER_NEON
+constexpr IntegerWay kIntegerQuads = {"neon_sdot",      kIntegerRows,   kIntegerColumns,  4,
+                                      &integer_pack<4>, &keep_thin,     &begin_with_zero, &integer_tile<QuadSum>,
+                                      &integer_scale,   &integer_finish};
+constexpr IntegerWay kIntegerMatrices = {"neon_smmla", kMatrixRows,    kIntegerColumns, 4, &integer_pack<4>, &pair_thin, &begin_with_zero,
+                                         &matrix_tile, &integer_scale, &integer_finish};
 #endif
 
 template <class T>
 const IntegerKernels<T> &kernels() {
-#if ATTILE_CPU_INTEGER_QUADS
-    constexpr const IntegerWay *kQuads = &kIntegerQuads;
+    constexpr const IntegerWay *kQuads =
+#if ATTILE_CPU_INTEGER_QUADS || ATTILE_CPU_INTEGER_NEON
+        &kIntegerQuads;
 #else
-    constexpr const IntegerWay *kQuads = nullptr;
+        nullptr;
 #endif
-    static constexpr IntegerKernels<T> kTable = {{kIntegerRows, kIntegerColumns, 2, &integer_pack<2>, &keep_thin, &begin_with_zero,
+    constexpr const IntegerWay *kMatrices =
+#if ATTILE_CPU_INTEGER_NEON
+        &kIntegerMatrices;
+#else
+        nullptr;
+#endif
+    static constexpr IntegerKernels<T> kTable = {{nullptr, kIntegerRows, kIntegerColumns, 2, &integer_pack<2>, &keep_thin, &begin_with_zero,
                                                   &integer_tile<PairSum>, &integer_scale, &integer_finish},
-                                                 kQuads};
+                                                 kQuads,
+                                                 kMatrices};
     return kTable;
 }
 

@@ -35,14 +35,9 @@ struct IntegerPlan {
     int64_t b_panel() const { return chunks * steps * way->columns; }
 };
 
-const IntegerWay &way_of(const State &state) {
-    const IntegerKernels<int32_t> &kernels = integer_kernels<int32_t>(state.target);
-    return has_pairs(state.target) && kernels.quads != nullptr ? *kernels.quads : kernels.pairs;
-}
-
 IntegerPlan integer_plan(const State &state, const attile_gemm_problem &problem) {
     IntegerPlan plan;
-    plan.way = &way_of(state);
+    plan.way = &integer_way(state.target);
     GemmPlan &shape = plan.shape;
     shape.swapped = problem.d.stride[2] == 1 && problem.d.stride[3] != 1;
     shape.m = shape.swapped ? problem.n : problem.m;
@@ -184,11 +179,19 @@ class IntegerProduct {
 
 }  // namespace
 
+const IntegerWay &integer_way(Target target) {
+    const IntegerKernels<int32_t> &kernels = integer_kernels<int32_t>(target);
+    const IntegerWay *way = target == Target::kNeonI8mm ? kernels.matrices : has_quads(target) ? kernels.quads : nullptr;
+    return way != nullptr ? *way : kernels.pairs;
+}
+
+const char *integer_way_name(const IntegerWay &way, Target target) { return way.name != nullptr ? way.name : kernel_target_name(target); }
+
 void integer_query(const State &state, const attile_gemm_problem &problem, attile_support *support) {
     const IntegerPlan plan = integer_plan(state, problem);
     support->workspace_bytes = plan.workspace_bytes;
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_gemm_i8_%dx%d_%s", plan.way->rows, plan.way->columns,
-                  plan.way->numbers == 4 ? "avx512vnni" : kernel_target_name(state.target));
+                  integer_way_name(*plan.way, state.target));
     support->tile_m = plan.way->rows;
     support->tile_n = reported(plan.block * plan.way->columns);
     support->tile_k = reported(plan.chunk);

@@ -12,6 +12,7 @@ namespace attile::cpu {
 
 // Two or four numbers of the depth lie in a place of 32 bits. A panel has a place for each step of the depth and each row or column.
 struct IntegerWay {
+    const char *name;   // of the instructions, where not each processor of the target has them; else NULL
     int rows, columns;  // of a tile, and of panels of the thin and of the wide operand
     int numbers;        // in a place
     // A panel, with zeros beyond width and depth.
@@ -34,10 +35,15 @@ struct IntegerWay {
 template <class T>
 struct IntegerKernels {
     IntegerWay pairs;
-    const IntegerWay *quads;  // of targets that have_pairs, whose processors also have VNNI; NULL: none
+    const IntegerWay *quads;     // of targets that have them; NULL: none
+    const IntegerWay *matrices;  // of kNeonI8mm
 };
 template <class T>
 const IntegerKernels<T> &integer_kernels(Target target);
+
+// The best that a target has, and what a query calls it.
+const IntegerWay &integer_way(Target target);
+const char *integer_way_name(const IntegerWay &way, Target target);
 
 // Elements of the largest tile.
 constexpr int64_t kMostTile = 6 * 64;

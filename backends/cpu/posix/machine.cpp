@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine by POSIX, and by the files in which Linux tells more.
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -125,6 +129,14 @@ bool processor_model(char *buffer, int capacity) {
     std::fclose(file);
     return found;
 }
+
+#if defined(__aarch64__) && defined(__linux__)  // HWCAP_ASIMDDP and HWCAP2_I8MM, which old headers do not have.
+bool has_dot_products() { return (getauxval(AT_HWCAP) >> 20 & 1) != 0; }
+bool has_matrix_products() { return (getauxval(AT_HWCAP2) >> 13 & 1) != 0; }
+#else
+bool has_dot_products() { return false; }
+bool has_matrix_products() { return false; }
+#endif
 
 int processors_granted() {
     const int allowed = processors_of_affinity_mask(), granted = processors_of_control_group();

@@ -65,6 +65,9 @@ bool processor_model(char *buffer, int capacity) {
     return length > 0;
 }
 
+bool has_dot_products() { return false; }
+bool has_matrix_products() { return false; }
+
 // The mask is that of one group of processors, and 0 where the process uses several.
 int processors_granted() {
     DWORD_PTR mine = 0, all = 0;
