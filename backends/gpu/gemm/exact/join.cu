@@ -26,8 +26,8 @@ ATTILE_LANE_FN void store_four(const Block &block, const Element &at, const uint
     }
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-        if (e >= count) break;
         const Element one = {at.entry, at.row, at.column + e};
+        if (e >= count) continue;
         if ((decided >> e & 1) != 0)
             store(block.end, one, bits[e]);
         else
