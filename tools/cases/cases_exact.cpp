@@ -2,7 +2,9 @@
 #include "cases_exact.h"
 
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "case_text.h"
 #include "cases_gemm.h"
@@ -135,10 +137,11 @@ void add_rows(std::vector<Case> &list, const std::string &operation, const std::
     }
 }
 
-// Nothing if the operation has none.
-const std::uint32_t *flags_of(const Case &c) {
+// Null if the operation has none.
+template <class C>
+auto flags_of(C &c) {
     return std::visit(
-        [](const auto &problem) -> const std::uint32_t * {
+        [](auto &problem) -> std::conditional_t<std::is_const_v<C>, const std::uint32_t *, std::uint32_t *> {
             if constexpr (requires { problem.flags; })
                 return &problem.flags;
             else
@@ -153,7 +156,7 @@ CaseOption exact_option() {
     return {"exact", [](const Case &c) { return flags_of(c) != nullptr && (*flags_of(c) & ATTILE_FLAG_EXACT_PRODUCTS) != 0; },
             [](Case &c) {
                 if (flags_of(c) == nullptr || !has_exact(c) || multiply_adds(c) >= kMostExact) return false;
-                *const_cast<std::uint32_t *>(flags_of(c)) |= ATTILE_FLAG_EXACT_PRODUCTS;
+                *flags_of(c) |= ATTILE_FLAG_EXACT_PRODUCTS;
                 return true;
             }};
 }

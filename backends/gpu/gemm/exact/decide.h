@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From residues times weights to an element of D: less a multiple of the product of the moduli they are the sum of integers. What rounding
-// to integers has changed is bounded; where both ends of that interval become the same element of D, this is it. Where not, few numbers
-// were rounded as a rule, and what that has changed is found (refine.h).
+// to integers has changed is bounded; where both ends of that interval become the same element of D, this is it. Where
+// not, refine.cu looks closer.
 #pragma once
 
 #include "gemm/exact/end.h"
@@ -34,23 +34,30 @@ ATTILE_LANE_FN void reduce(const JoinNumbers &numbers, const uint64_t (&sums)[kL
     }
 }
 
-// The 2-norm of what rounding to integers has changed of a line, at most but for its own rounding.
-ATTILE_LANE_FN float change_of(uint32_t rounded) { return 0.5f * sqrtf(static_cast<float>(rounded)); }
-
-// The same of what an interval of so much about the integer becomes, from its first 64 bits: bounds of its ends that have no ties. False
-// where these bits do not tell: the number is 0, subnormal or infinite, or the interval reaches another binade.
+// The magnitude of a number in two's complement. Is it negative?
 template <int kLimbs>
-ATTILE_LANE_FN bool near_interval(const uint32_t (&limbs)[kLimbs], float error, int scale, double &low, double &high) {
+ATTILE_LANE_FN bool magnitude_of(const uint32_t (&limbs)[kLimbs], uint32_t (&size)[kLimbs]) {
     const bool is_negative = limbs[kLimbs - 1] >> 31 != 0;
     const uint32_t flip = is_negative ? ~0u : 0;
     uint64_t carry = is_negative ? 1 : 0;
-    uint32_t size[kLimbs];
 #pragma unroll
     for (int l = 0; l < kLimbs; ++l) {
         carry += limbs[l] ^ flip;
         size[l] = static_cast<uint32_t>(carry);
         carry >>= 32;
     }
+    return is_negative;
+}
+
+// The 2-norm of what rounding to integers has changed of a line, at most but for its own rounding.
+ATTILE_LANE_FN float change_of(uint32_t rounded) { return 0.5f * sqrtf(static_cast<float>(rounded)); }
+
+// What an integer times 2^scale is at least and at most, give or take an error, from its first 64 bits: bounds, rounded, that have no ties.
+// False where these bits do not tell: the number is 0, subnormal or infinite, or the interval reaches another binade.
+template <int kLimbs>
+ATTILE_LANE_FN bool near_interval(const uint32_t (&limbs)[kLimbs], float error, int scale, double &low, double &high) {
+    uint32_t size[kLimbs];
+    const bool is_negative = magnitude_of(limbs, size);
     int exponent = 32 * (kLimbs - 2);
 #pragma unroll 1
     while (size[kLimbs - 1] == 0 && exponent > -32) {

@@ -11,8 +11,6 @@
 
 namespace attile::gpu::exact {
 
-constexpr int kGroups = kMostModuli / 4;  // Of moduli.
-
 // Byte j of word e becomes byte e of word j.
 ATTILE_LANE_FN void transpose_bytes(uint32_t (&words)[4]) {
     const uint32_t low[2] = {__byte_perm(words[0], words[1], 0x5140), __byte_perm(words[2], words[3], 0x5140)};
@@ -28,7 +26,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kJoinPiecesThreads, 4) join_pieces(const Jo
     constexpr int kTiles = (kLimbs * 4 + 7) / 8;
     const Block &block = p.block;
     const int lane = lane_index(), quad = lane / 4, of_quad = lane % 4;
-    const auto has_group = [&](int half) { return half * 4 + of_quad < kGroups && (half * 4 + of_quad) * 4 < p.numbers.moduli; };
     // Bytes of weights, of four moduli each, of those from 16 on as well.
     uint32_t weights[kTiles][2];
 #pragma unroll
@@ -37,7 +34,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kJoinPiecesThreads, 4) join_pieces(const Jo
         for (int half = 0; half < 2; ++half) {
             const int byte = 8 * t + quad;
             weights[t][half] = 0;
-            if (!has_group(half) || byte >= 4 * kMostLimbs) continue;
+            if (half * 16 + of_quad * 4 >= p.numbers.moduli || byte >= 4 * kMostLimbs) continue;
 #pragma unroll
             for (int m = 0; m < 4; ++m)
                 weights[t][half] |= (p.numbers.weight[half * 16 + of_quad * 4 + m][byte / 4] >> byte % 4 * 8 & 0xffu) << 8 * m;
@@ -46,7 +43,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kJoinPiecesThreads, 4) join_pieces(const Jo
     const uint32_t warps = gridDim.x * (kJoinPiecesThreads / kLanes);
     for (uint32_t unit = blockIdx.x * (kJoinPiecesThreads / kLanes) + lane_group_index();
          unit < (p.pieces + kJoinPiecesOfWarp - 1) / kJoinPiecesOfWarp; unit += warps) {
-        // Of 16 quads eight rows of a product each: rows[h][e] are those of element e of each.
+        // Of the first or the next 16 moduli, of the first or the next eight quads: four moduli of a quad, then of each of its elements.
         uint32_t rows[2][2][4];
 #pragma unroll
         for (int h = 0; h < 2; ++h) {

@@ -11,21 +11,8 @@ namespace {
 constexpr int kLinesAtATime = kMeasureLines, kThreadsOfLine = kMeasureThreads / kMeasureLines, kAtOnce = 8;
 constexpr int kNone = -(1 << 20);  // Below all exponents; its negative is above them.
 
-// x over 2^exponent, squared. No square overflows where the exponent is the largest one's or above.
-struct Scaled {
-    double once, again;
-    explicit ATTILE_LANE_FN Scaled(int exponent) {
-        const int half = -exponent / 2;
-        once = power_of_two(half);
-        again = power_of_two(-exponent - half);
-    }
-    ATTILE_LANE_FN double operator()(double x) const { return x * once * again; }
-};
 // Squares over 4^from become squares over 4^to, which is not less.
-ATTILE_LANE_FN double rescaled(double squares, int from, int to) {
-    const int change = max(from - to, -1000);
-    return squares * power_of_two(change) * power_of_two(change);
-}
+ATTILE_LANE_FN double rescaled(double squares, int from, int to) { return TimesPower(2 * max(from - to, -1000))(squares); }
 
 template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kMeasureThreads, 4) measure_lines(const MeasureParams p) {
@@ -65,7 +52,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kMeasureThreads, 4) measure_lines(const Mea
             }
             if (largest == kNone) continue;
             if (before != kNone && before != largest) squares = rescaled(squares, before, largest);
-            const Scaled scaled(largest);
+            const TimesPower scaled(-largest);  // No square overflows.
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) {
                 const double over = scaled(static_cast<double>(x[i]));

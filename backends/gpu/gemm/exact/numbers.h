@@ -34,6 +34,15 @@ ATTILE_LANE_FN double double_of(uint64_t bits) {
 }
 // 2^exponent, from -1022 to 1023.
 ATTILE_LANE_FN double power_of_two(int exponent) { return double_of(static_cast<uint64_t>(exponent + 1023) << 52); }
+// Multiplies by 2^exponent, from -2044 to 2046, in two steps.
+class TimesPower {
+  public:
+    explicit ATTILE_LANE_FN TimesPower(int exponent) : once_(power_of_two(exponent / 2)), again_(power_of_two(exponent - exponent / 2)) {}
+    ATTILE_LANE_FN double operator()(double x) const { return x * once_ * again_; }
+
+  private:
+    double once_, again_;
+};
 
 // Compilers may not fuse these with what they meet.
 ATTILE_LANE_FN double rounded_product(double x, double y) {

@@ -9,24 +9,20 @@
 namespace attile::gpu::exact {
 namespace {
 
-// A number times 2^scale, in float64. What underflows is far less than any integer.
-class Scaled {
+// A line's numbers times 2^scale, in float64. What underflows is far less than any integer.
+class ScaledLine {
   public:
-    ATTILE_LANE_FN Scaled(const Numbers &of, bool is_f64, int64_t entry, int64_t line, int scale)
-        : of_(of),
-          first_(entry * of.batch + line * of.outer),
-          once_(power_of_two(scale / 2)),
-          again_(power_of_two(scale - scale / 2)),
-          is_f64_(is_f64) {}
+    ATTILE_LANE_FN ScaledLine(const Numbers &of, bool is_f64, int64_t entry, int64_t line, int scale)
+        : of_(of), first_(entry * of.batch + line * of.outer), scaled_(scale), is_f64_(is_f64) {}
     ATTILE_LANE_FN double operator()(uint32_t k) const {
         const int64_t at = first_ + k * of_.depth;
-        return (is_f64_ ? static_cast<const double *>(of_.data)[at] : static_cast<const float *>(of_.data)[at]) * once_ * again_;
+        return scaled_(is_f64_ ? static_cast<const double *>(of_.data)[at] : static_cast<const float *>(of_.data)[at]);
     }
 
   private:
     const Numbers &of_;
     int64_t first_;
-    double once_, again_;
+    TimesPower scaled_;
     bool is_f64_;
 };
 
@@ -41,7 +37,7 @@ ATTILE_LANE_FN double beyond_integer(double x) {
 ATTILE_LANE_FN bool find_change(const Listed &p, const Element &at, const Block &block, uint32_t rounded_a, uint32_t rounded_b, int scale_a,
                                 int scale_b, double &change, double &bound) {
     if (rounded_a > kMostListed || rounded_b > kMostListed) return false;
-    const Scaled a(p.a, p.f64 != 0, at.entry, at.row, scale_a), b(p.b, p.f64 != 0, at.entry, at.column, scale_b);
+    const ScaledLine a(p.a, p.f64 != 0, at.entry, at.row, scale_a), b(p.b, p.f64 != 0, at.entry, at.column, scale_b);
     const uint32_t *const list_a = p.rows + (at.entry * block.row_step + at.row) * kMostListed;
     const uint32_t *const list_b = p.columns + (at.entry * block.column_step + at.column) * kMostListed;
     double sum = 0, size = 0;
@@ -62,16 +58,11 @@ ATTILE_LANE_FN bool find_change(const Listed &p, const Element &at, const Block 
     return true;
 }
 
-// Adds a number, rounded towards zero, of less than 2^100.
+// Adds three words from a limb on, or takes them away.
 template <int kLimbs>
-ATTILE_LANE_FN void add_whole(uint32_t (&limbs)[kLimbs], double x) {
-    const Number number(x);
-    const int shift = number.exponent;
-    const uint64_t low = shift >= 0 ? number.significand << (shift & 31) : shift > -64 ? number.significand >> -shift : 0;
-    const uint32_t high = shift >= 0 ? static_cast<uint32_t>(number.significand >> 32 << (shift & 31) >> 32) : 0;
-    const int first = shift >= 0 ? shift >> 5 : 0;
-    const uint32_t flip = number.is_negative ? ~0u : 0;
-    uint64_t carry = number.is_negative ? 1 : 0;
+ATTILE_LANE_FN void add_words(uint32_t (&limbs)[kLimbs], int first, uint64_t low, uint32_t high, bool is_negative) {
+    const uint32_t flip = is_negative ? ~0u : 0;
+    uint64_t carry = is_negative ? 1 : 0;
 #pragma unroll
     for (int l = 0; l < kLimbs; ++l) {
         const uint32_t add = l == first       ? static_cast<uint32_t>(low)
@@ -83,38 +74,31 @@ ATTILE_LANE_FN void add_whole(uint32_t (&limbs)[kLimbs], double x) {
         carry >>= 32;
     }
 }
-
+// Adds a number, rounded towards zero, of less than 2^100.
+template <int kLimbs>
+ATTILE_LANE_FN void add_whole(uint32_t (&limbs)[kLimbs], double x) {
+    const Number number(x);
+    const int shift = number.exponent;
+    if (shift >= 0)
+        add_words(limbs, shift >> 5, number.significand << (shift & 31),
+                  static_cast<uint32_t>(number.significand >> 32 << (shift & 31) >> 32), number.is_negative);
+    else
+        add_words(limbs, 0, shift > -64 ? number.significand >> -shift : 0, 0, number.is_negative);
+}
 // Adds an integer of at least `size`, or takes it away.
 template <int kLimbs>
 ATTILE_LANE_FN void move(uint32_t (&limbs)[kLimbs], float size, bool up) {
     const int exponent = static_cast<int>(__float_as_uint(size) >> 23) - 127 - 23;  // Of the last bit.
     const uint64_t above = ((__float_as_uint(size) & 0x7fffffu) | 0x800000u) + 1u;
     const uint64_t part = exponent >= 0 ? above << (exponent & 31) : (exponent > -32 ? above >> -exponent : 0) + 1;
-    const int first = exponent >= 0 ? exponent >> 5 : 0;
-    const uint32_t flip = up ? 0 : ~0u;
-    uint64_t carry = up ? 0 : 1;
-#pragma unroll
-    for (int l = 0; l < kLimbs; ++l) {
-        const uint32_t add = l == first ? static_cast<uint32_t>(part) : l == first + 1 ? static_cast<uint32_t>(part >> 32) : 0;
-        carry += static_cast<uint64_t>(limbs[l]) + (add ^ flip);
-        limbs[l] = static_cast<uint32_t>(carry);
-        carry >>= 32;
-    }
+    add_words(limbs, exponent >= 0 ? exponent >> 5 : 0, part, 0, !up);
 }
 
 // Times 2^exponent, rounded once.
 template <int kLimbs>
 ATTILE_LANE_FN double round_limbs(const uint32_t (&limbs)[kLimbs], int exponent) {
-    const bool is_negative = limbs[kLimbs - 1] >> 31 != 0;
-    const uint32_t flip = is_negative ? ~0u : 0;
-    uint64_t carry = is_negative ? 1 : 0;
     uint32_t size[kLimbs];
-#pragma unroll
-    for (int l = 0; l < kLimbs; ++l) {
-        carry += limbs[l] ^ flip;
-        size[l] = static_cast<uint32_t>(carry);
-        carry >>= 32;
-    }
+    const bool is_negative = magnitude_of(limbs, size);
     exponent += 32 * (kLimbs - 2);
 #pragma unroll
     for (int i = 0; i + 1 < kLimbs; ++i) {

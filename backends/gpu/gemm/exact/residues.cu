@@ -5,8 +5,7 @@
 // threads. Bound: integer arithmetic, about 8 operations a residue.
 #include "eight_bits.h"
 #include "gemm/exact/digits.h"
-#include "gemm/exact/rounded.h"
-#include "numeric.h"
+#include "gemm/exact/tile.h"
 
 namespace attile::gpu::exact {
 namespace {
@@ -15,26 +14,16 @@ template <class T, int kWords>
 __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 3) make_residues(const ResidueParams parameter) {
     const ResidueParams &p = kernel_parameter(parameter);
     __shared__ T tile[kResidueLines][kResidueDepth + 2];
-    __shared__ RoundedOfTile rounded;
-    __shared__ const T *starts[kResidueLines];  // Null beyond the last line.
-    __shared__ int32_t scales[kResidueLines];   // kAllZeros: no number counts.
-    constexpr int kAllZeros = 1 << 30, kQuads = kResidueDepth / 4;
+    __shared__ LinesOfTile<T> lines;
+    constexpr int kQuads = kResidueDepth / 4;
     const int thread = static_cast<int>(threadIdx.x);
-    const int64_t groups_a = (lines_of(p.a.numbers) + kResidueLines - 1) / kResidueLines;
-    const auto groups = static_cast<uint32_t>(groups_a + (lines_of(p.b.numbers) + kResidueLines - 1) / kResidueLines);
-    for (uint32_t block = blockIdx.x; block < groups * p.across.divisor; block += gridDim.x) {
-        const uint32_t group = quotient(block, p.across);
-        const int64_t first_depth = int64_t{block - group * p.across.divisor} * kResidueDepth;
-        const ResidueSide &side = group < groups_a ? p.a : p.b;
+    const uint32_t tiles = tiles_of(p);
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile at_tile(p, number);
+        const ResidueSide &side = at_tile.side;
         const Numbers &of = side.numbers;
-        const int64_t first = (group < groups_a ? group : group - groups_a) * kResidueLines, all = lines_of(of);
-        if (thread < kResidueLines) {
-            rounded.counts[thread] = 0;
-            const LineOf line(of, min(first + thread, all - 1));
-            const Line &known = side.lines[line.line + line.entry * side.line_step];
-            starts[thread] = first + thread < all ? line.in<T>(of) + first_depth * of.depth : nullptr;
-            scales[thread] = known.is_special != 0 ? kAllZeros : known.scale;
-        }
+        const int64_t first = at_tile.first, first_depth = at_tile.first_depth, all = lines_of(of);
+        if (thread < kResidueLines) lines.begin(thread, at_tile);
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < kResidueLines * kResidueDepth / kResidueThreads; ++i) {
@@ -42,7 +31,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 3) make_residues(const Res
             const int l = of.along_outer != 0 ? at % kResidueLines : at / kResidueDepth;
             const int k = of.along_outer != 0 ? at / kResidueLines : at % kResidueDepth;
             T value = 0;
-            if (starts[l] != nullptr && first_depth + k < p.depth) value = starts[l][k * of.depth];
+            if (lines.starts[l] != nullptr && first_depth + k < p.depth) value = lines.starts[l][k * of.depth];
             tile[l][k] = value;
         }
         __syncthreads();
@@ -50,10 +39,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 3) make_residues(const Res
         for (int at = thread; at < kResidueLines * kQuads; at += kResidueThreads) {
             const int l = at / kQuads, k = at % kQuads * 4;
             uint32_t digits[4][kWords] = {};
-            if (scales[l] != kAllZeros) {
+            if (lines.scales[l] != lines.kAllZeros) {
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
-                    if (digits_of<false>(tile[l][k + e], scales[l], digits[e])) rounded.add(l, k + e);
+                    if (digits_of<false>(tile[l][k + e], lines.scales[l], digits[e])) lines.add_rounded(l, k + e);
             }
             if (first + l >= all || first_depth + k >= p.row) continue;
             int8_t *to = side.to + (first + l) * p.row + first_depth + k;
@@ -74,7 +63,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 3) make_residues(const Res
             }
         }
         __syncthreads();
-        if (thread < kResidueLines) rounded.keep(thread, side, LineOf(of, first + thread), p.first + first_depth);
+        if (thread < kResidueLines) lines.keep_rounded(thread, at_tile, p.first + first_depth);
     }
 }
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// residues.cu by tensor cores: residues are a product of matrices of int8, moduli by digits of integers, and a reduction. A block takes
+// residues.cu by tensor cores: residues are a product of matrices of uint8, moduli by digits of integers, and a reduction. A block takes
 // tiles of 16 lines by 128 of depth; each thread makes digits of eight numbers, 16 bytes each, in 36 KB of shared memory, from which a warp
 // multiplies 32 numbers of a line at a time. A lane then has eight neighbours of each of its moduli, and stores them at once. 256 threads.
 // Bound: integer arithmetic, about 5 operations a residue.
 #pragma once
 
 #include "gemm/exact/digits.h"
-#include "gemm/exact/rounded.h"
+#include "gemm/exact/tile.h"
 #include "mma/ptx_words.cuh"
-#include "numeric.h"
 
 namespace attile::gpu::exact {
 
@@ -38,10 +37,7 @@ template <class T, int kWords>
 __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 4) make_residues_mma(const ResidueParams p) {
     __shared__ uint4 digits_of_tile[kResidueLines * kLineWords / 4];
     __shared__ uint4 moduli[kMostModuli];  // p, its inverse, its half in each byte.
-    __shared__ RoundedOfTile rounded;
-    __shared__ const T *starts[kResidueLines];  // Null beyond the last line.
-    __shared__ int32_t scales[kResidueLines];   // kAllZeros: no number counts.
-    constexpr int kAllZeros = 1 << 30;
+    __shared__ LinesOfTile<T> lines;
     uint32_t *const words = reinterpret_cast<uint32_t *>(digits_of_tile);
     const int thread = static_cast<int>(threadIdx.x), lane = lane_index(), quad = lane / 4, of_quad = lane % 4;
     if (thread < kMostModuli) moduli[thread] = {p.modulus[thread].p, p.modulus[thread].inverse, p.modulus[thread].p / 2 * 0x01010101u, 0};
@@ -52,22 +48,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 4) make_residues_mma(const
     int columns_at[kRun / 2];  // Of the products, from a part's first number on.
 #pragma unroll
     for (int n = 0; n < kRun / 2; ++n) columns_at[n] = place_of(quad / 2 * kRun + n * 2 + quad % 2) * 4;
-    const int64_t groups_a = (lines_of(p.a.numbers) + kResidueLines - 1) / kResidueLines;
-    const auto groups = static_cast<uint32_t>(groups_a + (lines_of(p.b.numbers) + kResidueLines - 1) / kResidueLines);
-    for (uint32_t block = blockIdx.x; block < groups * p.across.divisor; block += gridDim.x) {
-        const uint32_t group = quotient(block, p.across);
-        const int64_t first_depth = int64_t{block - group * p.across.divisor} * kResidueDepth;
-        const ResidueSide &side = group < groups_a ? p.a : p.b;
+    const uint32_t tiles = tiles_of(p);
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile(p, number);
+        const ResidueSide &side = tile.side;
         const Numbers &of = side.numbers;
-        const int64_t first = (group < groups_a ? group : group - groups_a) * kResidueLines, all = lines_of(of);
+        const int64_t first = tile.first, first_depth = tile.first_depth, all = lines_of(of);
         const int left = static_cast<int>(min(p.depth - first_depth, int64_t{kResidueDepth}));
-        if (thread < kResidueLines) {
-            rounded.counts[thread] = 0;
-            const LineOf line(of, min(first + thread, all - 1));
-            const Line &known = side.lines[line.line + line.entry * side.line_step];
-            starts[thread] = first + thread < all ? line.in<T>(of) + first_depth * of.depth : nullptr;
-            scales[thread] = known.is_special != 0 ? kAllZeros : known.scale;
-        }
+        if (thread < kResidueLines) lines.begin(thread, tile);
         __syncthreads();
         // A thread's numbers are of one line or of one depth.
         const bool along_outer = of.along_outer != 0;
@@ -78,7 +66,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 4) make_residues_mma(const
         T numbers[kNumbers];
 #pragma unroll
         for (int i = 0; i < kNumbers; ++i) {
-            const T *const from = starts[line + i * next_line];
+            const T *const from = lines.starts[line + i * next_line];
             const int k = place + i * next_place;
             numbers[i] = from != nullptr && k < left ? from[k * of.depth] : T(0);
         }
@@ -86,13 +74,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 4) make_residues_mma(const
         for (int i = 0; i < kNumbers; ++i) {
             const int l = line + i * next_line, k = place + i * next_place;
             uint32_t digits[kWords] = {};
-            if (digits_of<true>(scales[l] != kAllZeros ? numbers[i] : T(0), scales[l], digits)) rounded.add(l, k);
+            if (digits_of<true>(lines.scales[l] != lines.kAllZeros ? numbers[i] : T(0), lines.scales[l], digits)) lines.add_rounded(l, k);
             uint4 four = {digits[0], digits[1], 0, 1};
             if constexpr (kWords > 2) four.z = digits[2];
             digits_of_tile[l * (kLineWords / 4) + place_of(k)] = four;
         }
         __syncthreads();
-        if (thread < kResidueLines) rounded.keep(thread, side, LineOf(of, first + thread), p.first + first_depth);
+        if (thread < kResidueLines) lines.keep_rounded(thread, tile, p.first + first_depth);
 #pragma unroll 1
         for (int part = 0; part < kLinesOfWarp * kParts; ++part) {
             const int l = lane_group_index() * kLinesOfWarp + part / kParts, from = part % kParts * kAtOnce;
