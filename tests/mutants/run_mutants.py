@@ -31,6 +31,8 @@ LAWS = {'gemm': '*Product*:*Depth*:*Blocks*:*Operands*:*UnitMatrix*:*Epilogue*:*
 PROPERTIES = {'quantize': 'Quantise.*:Append.*', 'repack': 'Repack.*', 'four_bits': 'FourBits.*'}  # of what the list of cases does not hold
 OTHERS = ':'.join(filter for operation, filter in LAWS.items() if operation != 'attention_merge')
 LAWS['attention'] = f'*-{OTHERS}'
+# What makes a backend run its own kernels: of products the emulated GPU takes the reference's loops otherwise.
+VARIABLES = {'simt': {'ATTILE_EMULATED_GEMM': '1'}}
 SECONDS = 900  # A run that takes longer has hung, which is no way to be found.
 
 
@@ -41,7 +43,7 @@ class Runner:
 
     def run(self, program, words, fault, **variables):
         environment = {name: value for name, value in os.environ.items() if not name.startswith('ATTILE_')}
-        environment |= {'ATTILE_BACKEND_PATH': str(self.plugins), 'ATTILE_TEST_BACKEND': self.name, **variables}
+        environment |= {'ATTILE_BACKEND_PATH': str(self.plugins), 'ATTILE_TEST_BACKEND': self.name, **VARIABLES.get(self.backend, {}), **variables}
         if fault is not None:
             environment['ATTILE_MUTANT'] = fault.name
         return subprocess.run([self.bin / program, *words], env=environment, capture_output=True, text=True, errors='replace', check=False,
