@@ -105,6 +105,7 @@ Outcome barrier_arrive(Warp &warp, const Instruction &instruction, Mask lanes) {
         if (arrivals < 1 || arrivals > barrier.pending)
             fault("mbarrier.arrive: " + std::to_string(arrivals) + " arrivals where " + std::to_string(barrier.pending) + " are missing");
         barrier.pending -= arrivals;
+        if (place.block != warp.block) arrive_at(warp, *place.block);
         release_to(warp, barrier.gathered);
         settle(barrier);
     });
@@ -168,13 +169,16 @@ Outcome map_address(Warp &warp, const Instruction &instruction, Mask lanes) {
 }
 
 // A lane that has arrived has the generation that it waits for, others 0.
-Outcome cluster_arrive(Warp &warp, const Instruction &, Mask lanes) {
+Outcome cluster_arrive(Warp &warp, const Instruction &instruction, Mask lanes) {
     Cluster &cluster = *warp.block->cluster;
     for_lanes(lanes, [&](int lane) {
         if (warp.cluster_generation[lane] != 0) fault("barrier.cluster.arrive: twice without a wait");
         warp.cluster_generation[lane] = cluster.generation + 1;
     });
-    release_to(warp, cluster.gathered);
+    if (instruction.number[0] != 0)
+        release_fenced_to(warp, cluster.gathered);
+    else
+        release_to(warp, cluster.gathered);
     cluster_ended(cluster);
     return Outcome::kNext;
 }
@@ -202,6 +206,10 @@ Outcome elect(Warp &warp, const Instruction &instruction, Mask lanes) {
 }
 Outcome proxy_fence(Warp &warp, const Instruction &, Mask) {
     warp.fenced = warp.block->writes;
+    return Outcome::kNext;
+}
+Outcome thread_fence(Warp &warp, const Instruction &, Mask) {
+    fence(warp);
     return Outcome::kNext;
 }
 Outcome nothing(Warp &, const Instruction &, Mask) { return Outcome::kNext; }
@@ -307,8 +315,10 @@ bool decode_async(const Opcode &opcode, Instruction *instruction) {
     Run &run = instruction->run;
     if (opcode.is("fence") && opcode.has("proxy") && (opcode.has("async") || opcode.has("async::shared::cta"))) {
         run = proxy_fence;
-    } else if (opcode.is("fence") || opcode.is("membar") || opcode.is("griddepcontrol") || opcode.is("prefetch") ||
-               opcode.is("prefetchu") || opcode.is("discard") || opcode.is("applypriority")) {
+    } else if (opcode.is("fence") || opcode.is("membar")) {
+        run = thread_fence;
+    } else if (opcode.is("griddepcontrol") || opcode.is("prefetch") || opcode.is("prefetchu") || opcode.is("discard") ||
+               opcode.is("applypriority")) {
         run = nothing;
     } else if (opcode.is("setmaxnreg")) {
         instruction->is_together = true;
@@ -322,6 +332,7 @@ bool decode_async(const Opcode &opcode, Instruction *instruction) {
         run = map_address;
     } else if (opcode.is("barrier") && second == "cluster" && parts.size() > 2) {
         instruction->is_together = opcode.has("aligned");
+        instruction->number[0] = opcode.has("relaxed");
         run = parts[2] == "arrive" ? cluster_arrive : parts[2] == "wait" ? cluster_wait : nullptr;
     } else if (opcode.is("mbarrier")) {
         decode_barrier(opcode, instruction);

@@ -104,6 +104,7 @@ class Runner {
             block.writers.assign(block.shared_size / 4 + 1, {});
             block.reading = 0;
             block.transactions.clear();
+            block.arrivals.clear();
             for (Block::Named &named : block.named) named = {};
             block.threads = static_cast<int>(grid_.threads[0] * grid_.threads[1] * grid_.threads[2]);
             block.ended = 0;
@@ -286,9 +287,11 @@ class Runner {
             fault("a warp ends with products that it did not wait for");
         block.ended += bits_of(lanes);
         block.cluster->ended += bits_of(lanes);
-        if (block.ended == block.threads)
+        if (block.ended == block.threads) {
             for (const auto &[address, barrier] : block.transactions)
                 if (!barrier.late.empty()) fault("a block ends with copies on their way to it");
+            expect_all_arrived(block);
+        }
         cluster_ended(*block.cluster);
         path.lanes &= ~lanes;
         ++path.at;

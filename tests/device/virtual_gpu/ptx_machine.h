@@ -160,6 +160,7 @@ struct Block {
     };
     std::vector<Writers> writers;
     std::vector<uint32_t> readers;  // [word][warp]
+    Clocks arrivals;                // When warps of other blocks last arrived at one of its transaction barriers.
 };
 
 struct Cluster {
@@ -208,9 +209,9 @@ struct Warp {
     std::deque<std::vector<std::function<void()>>> store_groups[kLanes];
     std::vector<Bytes> reading;                     // What wgmma's products since the last commit may read,
     std::deque<std::vector<Bytes>> reading_groups;  // and committed ones, the oldest first.
-    Clocks clocks;
-    uint32_t fenced = 0;                // The block's writes at its last fence.proxy.async.
-    uint32_t waiting_for[kLanes] = {};  // Named barriers: the generation, where `is_waiting`.
+    Clocks clocks, at_fence;                        // Now, and at its last fence, which is all that a relaxed arrival tells.
+    uint32_t fenced = 0;                            // The block's writes at its last fence.proxy.async.
+    uint32_t waiting_for[kLanes] = {};              // Named barriers: the generation, where `is_waiting`.
     bool is_waiting[kLanes] = {};
     uint32_t cluster_generation[kLanes] = {};  // barrier.cluster.arrive's, for the wait.
 
@@ -259,6 +260,13 @@ unsigned char *global_at(uint64_t address, std::size_t bytes, std::size_t alignm
 // Orders of warps (races.cpp). A barrier gathers what those know who arrive, and those who wait hear of it.
 void begin_clocks(Warp &warp);
 void release_to(Warp &warp, Clocks &gathered);
+// The warp's lanes arrive at a barrier of another block. Such an arrival is on its way until a warp of that block has heard of it, and must
+// not find the block ended.
+void arrive_at(const Warp &warp, Block &other);
+void expect_all_arrived(const Block &block);
+// What a relaxed arrival at the cluster's barrier tells: that the warp has come here, but nothing of what it did after its last fence.
+void fence(Warp &warp);
+void release_fenced_to(const Warp &warp, Clocks &gathered);
 void acquire_from(Warp &warp, const Clocks &released);
 // Faults if somebody touched any of the words in no order with this. Of its own block's shared memory; of a block of the cluster.
 void read_words(const Warp &warp, std::size_t first, std::size_t bytes);

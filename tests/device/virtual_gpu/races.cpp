@@ -28,12 +28,32 @@ bool follows(const Warp &warp, const Block::Writer &writer) { return writer.cloc
 void begin_clocks(Warp &warp) {
     warp.clocks.assign(warp.block->cluster->blocks.size() * warp.block->warps.size(), 0);
     warp.clocks[own(warp)] = 1;
+    warp.at_fence.clear();
 }
 void release_to(Warp &warp, Clocks &gathered) {
     join(gathered, warp.clocks);
     ++warp.clocks[own(warp)];
 }
 void acquire_from(Warp &warp, const Clocks &released) { join(warp.clocks, released); }
+void fence(Warp &warp) {
+    warp.at_fence = warp.clocks;
+    ++warp.clocks[own(warp)];
+}
+void release_fenced_to(const Warp &warp, Clocks &gathered) { join(gathered, warp.at_fence); }
+
+void arrive_at(const Warp &warp, Block &other) {
+    other.arrivals.resize(warp.clocks.size(), 0);
+    other.arrivals[own(warp)] = warp.clocks[own(warp)];
+}
+void expect_all_arrived(const Block &block) {
+    for (std::size_t i = 0; i < block.arrivals.size(); ++i) {
+        bool is_known = block.arrivals[i] == 0;
+        for (const Warp &warp : block.warps) is_known = is_known || block.arrivals[i] <= warp.clocks[i];
+        if (!is_known)
+            fault("mbarrier: the block ends, and has not heard of an arrival of warp " + std::to_string(i % block.warps.size()) +
+                  " of another block, which may come later");
+    }
+}
 
 void read_words(const Warp &warp, std::size_t first, std::size_t bytes) {
     Block &block = *warp.block;

@@ -184,6 +184,39 @@ TEST(VirtualGpuTest, TransactionsOfACluster) {
     EXPECT_THAT(fault_of(send + look + receive, array.data(), {2, 32, 2}), HasSubstr("in no order"));
 }
 
+// A block that ends before it has heard of all arrivals of another one at its barrier. A relaxed arrival at the cluster's barrier tells of
+// none.
+TEST(VirtualGpuTest, ArrivalsThatMayComeLate) {
+    const Array<uint32_t> array(numbers(128));
+    const std::string send = R"(
+        mov.u32 %r20, memory;
+        mov.u32 %r3, %cluster_ctarank;
+        setp.ne.u32 %p1, %r1, 0;
+        @!%p1 mbarrier.init.shared::cta.b64 [%r20], 1;
+        fence.mbarrier_init.release.cluster;
+        barrier.cluster.arrive.relaxed.aligned;
+        barrier.cluster.wait.acquire.aligned;
+        setp.eq.u32 %p2, %r3, 0;
+        @%p1 bra met;
+        @%p2 bra receive;
+        mapa.shared::cluster.u32 %r4, %r20, 0;
+        mbarrier.arrive.shared::cluster.b64 _, [%r4];
+        bra met;
+        receive:
+        )";
+    const std::string wait = R"(
+        again:
+        mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r20], 0;
+        @!%p3 bra again;
+        )";
+    const auto meet = [](const std::string &how) {
+        return "met: bar.warp.sync 0xffffffff; barrier.cluster.arrive." + how + ".aligned; barrier.cluster.wait.acquire.aligned;";
+    };
+    EXPECT_EQ(fault_of(send + wait + meet("relaxed"), array.data(), {2, 32, 2}), "");
+    EXPECT_EQ(fault_of(send + meet("release"), array.data(), {2, 32, 2}), "");
+    EXPECT_THAT(fault_of(send + meet("relaxed"), array.data(), {2, 32, 2}), HasSubstr("which may come later"));
+}
+
 // Warps at one word with nothing between them, whatever order they happen to be run in.
 TEST(VirtualGpuTest, WarpsInNoOrder) {
     const Array<uint32_t> array(numbers(128));

@@ -143,10 +143,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
         else
             gemm_consume(p, block, warpgroup - 1);
     }
-    if (block.shares) {  // The other block may still arrive on this one's mbarriers.
-        __syncwarp();
-        cluster_meet();
-    }
 }
 
 }  // namespace attile::gpu::sm90
