@@ -126,6 +126,7 @@ endfunction()
 
 # What the kernels for tensor cores share.
 set(ATTILE_GPU_MMA_KERNELS
+  attention/mma/mask_bytes.cu
   attention/mma/widen.cu
   attention_backward/mma/add_parts.cu
   attention_backward/mma/bias.cu
@@ -136,6 +137,7 @@ set(ATTILE_GPU_MMA_KERNELS
 )
 set(ATTILE_GPU_MMA_HOSTS
   attention/mma/copies.cpp
+  attention/mma/mask_bytes.cpp
   attention/mma/plan.cpp
   attention/mma/widened.cpp
   attention_backward/mma/bias_gradient.cpp

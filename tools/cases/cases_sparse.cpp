@@ -108,6 +108,8 @@ void add_sparse_attention_cases(AttentionAdder add, Tier tier) {
     shape.tree_keys = 100;
     shape.block_mask = MaskBytes::kRandom;
     add("blocks_tree_causal_tiles_d256", shape);
+    shape.head_dim = 320;
+    add("blocks_tree_causal_tiles_d320", shape);
     shape = attention_of(5, 1000, 128);
     shape.heads_q = 8;
     add("tree_decode_d128", [&] {
@@ -138,9 +140,19 @@ void add_sparse_backward_cases(BackwardAdder add, bool is_16_bit) {
     if (!is_16_bit) return;
     shape.head_dim = shape.head_dim_v = 256;
     shape.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
-    shape.tree_keys = 100;
     shape.block_mask = MaskBytes::kRandom;
+    add("blocks_causal_tiles_d256", shape);
+    shape.tree_keys = 100;
     add("blocks_tree_causal_tiles_d256", shape);
+    // Blocks of keys that add to one tile of rows with hidden ones before, between and after them.
+    for (const std::int64_t dim : {64, 128}) {
+        shape = backward_of(500, 1100, dim);
+        shape.batch = 1;
+        shape.heads_q = 4;
+        shape.heads_kv = 2;
+        shape.block_mask = MaskBytes::kRandom;
+        add("blocks_by_head_many_tiles_d" + std::to_string(dim), shape);
+    }
 }
 
 }  // namespace attile::test

@@ -34,12 +34,13 @@ bool attention_copies_fit(const Device &device, int64_t bytes) {
     return bytes <= std::min(kMostCopied, device.properties().memory_total / kCopiedShare);
 }
 
-AttentionCopies attention_copies(const Device &device, const attile_attention_problem &p) {
+AttentionCopies attention_copies(const Device &device, const attile_attention_problem &p, bool padded) {
     AttentionCopies copies;
     copies.columns_v = p.head_dim_v;
+    const AttentionCopies none = copies;
     // What an entry gets must not depend on how many there are.
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || p.head_dim_v < 1 || !attention_copies_pay(p)) return copies;
+    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || p.head_dim_v < 1 || !attention_copies_pay(p)) return none;
     const bool paged = is_present(p.block_table), packed_q = is_present(p.cu_len_q);
     const int64_t keys = p.total_k, entries_q = packed_q ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
     const bool widens = p.head_dim_v % kCopiedColumns != 0;
@@ -50,17 +51,17 @@ AttentionCopies attention_copies(const Device &device, const attile_attention_pr
         copies.o = aligned_copy(p.o, entries_q, p.heads_q, p.total_q, p.head_dim_v);
     copies.columns_v = ceil_div(p.head_dim_v, kCopiedColumns) * kCopiedColumns;
     // Pages would all be copied, used or not; rows of the output that no sequence has must stay as they are.
-    if ((paged && (copies.k.is_made() || copies.v.is_made())) || (packed_q && copies.o.is_made())) return AttentionCopies();
+    if ((paged && (copies.k.is_made() || copies.v.is_made())) || (packed_q && copies.o.is_made())) return none;
     const bool lone = is_lone(p);
     const auto copy_scores = [&](const attile_operand &x, AlignedCopy &copy) {
-        const bool is_odd = x.dtype != p.q.dtype && p.len_k % 2 != 0;  // Bytes are read two keys at a time.
+        const bool is_odd = x.dtype != p.q.dtype && p.len_k % 2 != 0 && !padded;  // Bytes are read two keys at a time.
         if (is_present(x) && (attention_strides_unreached(x, p.len_k) || (lone && (is_odd || (x.stride[2] == 0 && p.len_q > 1)))))
             copy = aligned_copy(x, p.batch, p.heads_q, p.len_q, p.len_k);
     };
     copy_scores(p.bias, copies.bias);
     copy_scores(p.allowed, copies.allowed);
     if (!attention_copies_fit(device, copies.workspace())) copies.bias = copies.allowed = {};
-    return attention_copies_fit(device, copies.workspace()) ? copies : AttentionCopies();
+    return attention_copies_fit(device, copies.workspace()) ? copies : none;
 }
 
 int64_t AttentionCopies::workspace() const {

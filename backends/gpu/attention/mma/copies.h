@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "attention/mma/mask_bytes.h"
 #include "attention/mma/plan.h"
 #include "attention/mma/widened.h"
 #include "mma/aligned_copy.h"
@@ -34,13 +35,15 @@ bool attention_copies_pay(const attile_attention_problem &problem);
 // Do copies of so many bytes find room?
 bool attention_copies_fit(const Device &device, int64_t bytes);
 // The copies that kernels for tensor cores need to read all operands, and to read a bias or mask by TMA or copies of 16 bytes; none where
-// none are needed or they do not pay. Of f16 and bf16.
-AttentionCopies attention_copies(const Device &device, const attile_attention_problem &problem);
+// none are needed or they do not pay. Of f16 and bf16. padded: rows of the mask may be read to their multiple of 16 bytes.
+AttentionCopies attention_copies(const Device &device, const attile_attention_problem &problem, bool padded);
 
-// A family's plan of the problem that the copies make, of one whose numbers of 8 bits were widened before, if there are any.
+// A family's plan of the problem that the copies make, of one whose numbers of 8 bits were widened and whose masks were written as bytes
+// before, if there are any.
 template <class Plan>
 struct CopiedAttention {
     AttentionWidened widened;
+    AttentionMaskBytes mask_bytes;
     AttentionCopies copies;
     Plan plan;
 
@@ -50,12 +53,14 @@ struct CopiedAttention {
         copies.name(names, sizeof names);
         if (copies.any()) name_copies(support, names);
         if (widened.any()) name_widened(support, widened.dtype);
+        if (mask_bytes.any()) name_mask_bytes(support);
         return status;
     }
     void move_to(const attile_attention_problem &to) { plan.move_to(to); }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         attile_attention_problem problem = *plan.problem;
         int32_t status = widened.any() ? widened.make(device, problem, workspace, stream) : ATTILE_OK;
+        if (status == ATTILE_OK) status = mask_bytes.make(device, problem, workspace, stream);
         if (status != ATTILE_OK) return status;
         AlignedCopies made;
         if (!copies.place(problem, workspace, made)) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
@@ -69,17 +74,20 @@ struct CopiedAttention {
 };
 
 // The plan that `choose` makes of the problem, or of its copies. choose(device, problem, padded) gives a choice of the family; padded: rows
-// of the mask may be read to their multiple of 16 bytes.
+// of the mask may be read to their multiple of 16 bytes. kernels: what the family has for masks of blocks.
 template <class Plan, class Choose>
-Planned<attile_attention_problem> attention_with_copies(Device &device, const attile_attention_problem &problem, const Choose &choose) {
+Planned<attile_attention_problem> attention_with_copies(Device &device, const attile_attention_problem &problem, MaskKernels kernels,
+                                                        const Choose &choose) {
     const AttentionWidened widened = attention_widened(device, problem);
-    const attile_attention_problem wide = widened.any() ? widened.plan_for(problem) : problem;
-    const AttentionCopies copies = attention_copies(device, wide);
-    if (copies.any() || widened.any()) {
-        const auto choice = choose(device, copies.plan_for(wide), copies.allowed.is_made());
-        const int64_t before = copies.workspace() + (widened.any() ? widened.workspace(problem) : 0);
+    attile_attention_problem wide = widened.any() ? widened.plan_for(problem) : problem;
+    const AttentionMaskBytes mask_bytes = attention_mask_bytes(device, wide, kernels);
+    wide = mask_bytes.plan_for(wide);
+    const AttentionCopies copies = attention_copies(device, wide, mask_bytes.any());
+    if (copies.any() || widened.any() || mask_bytes.any()) {
+        const auto choice = choose(device, copies.plan_for(wide), copies.allowed.is_made() || mask_bytes.any());
+        const int64_t before = copies.workspace() + mask_bytes.workspace() + (widened.any() ? widened.workspace(problem) : 0);
         if (choice.taken)
-            return Planned<attile_attention_problem>(CopiedAttention<Plan>{widened, copies, Plan{&problem, choice}},
+            return Planned<attile_attention_problem>(CopiedAttention<Plan>{widened, mask_bytes, copies, Plan{&problem, choice}},
                                                      before + choice.plan.workspace);
         if (widened.any()) return Planned<attile_attention_problem>(choice.declined);
     }

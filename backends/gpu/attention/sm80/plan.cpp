@@ -103,7 +103,7 @@ AttentionChoice choose_attention(Device &device, const attile_attention_problem 
 }  // namespace
 
 Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &problem) {
-    return attention_with_copies<TiledAttention>(device, problem, choose_attention);
+    return attention_with_copies<TiledAttention>(device, problem, MaskKernels::kNone, choose_attention);
 }
 
 }  // namespace attile::gpu::sm80

@@ -186,7 +186,7 @@ struct HopperAttention {
 }  // namespace
 
 Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &problem) {
-    return attention_with_copies<HopperAttention>(device, problem, choose_attention);
+    return attention_with_copies<HopperAttention>(device, problem, MaskKernels::kOfBlocksAndTrees, choose_attention);
 }
 
 }  // namespace attile::gpu::sm90

@@ -32,12 +32,15 @@ void start(const BackwardCopies &copies, const attile_attention_backward_problem
 
 BackwardCopies backward_copies(const Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
-    BackwardCopies copies;
+    BackwardCopies none;
+    none.columns = p.head_dim;
+    none.columns_v = p.head_dim_v;
     // What an entry gets must not depend on how many there are.
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, paged = is_present(p.block_table);
     if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || paged || p.head_dim < 1 || p.head_dim_v < 1 ||
         !attention_copies_pay(p))
-        return copies;
+        return none;
+    BackwardCopies copies;
     const int64_t entries_q = is_present(p.cu_len_q) ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
     copies.columns = ceil_div(p.head_dim, kCopiedColumns) * kCopiedColumns;
     copies.columns_v = ceil_div(p.head_dim_v, kCopiedColumns) * kCopiedColumns;
@@ -53,7 +56,7 @@ BackwardCopies backward_copies(const Device &device, const attile_attention_back
     copies.dq = copy(problem.dq, false, p.head_dim, copies.columns);
     copies.dk = copy(problem.dk, true, p.head_dim, copies.columns);
     copies.dv = copy(problem.dv, true, p.head_dim_v, copies.columns_v);
-    return attention_copies_fit(device, copies.workspace()) ? copies : BackwardCopies();
+    return attention_copies_fit(device, copies.workspace()) ? copies : none;
 }
 
 int64_t BackwardCopies::workspace() const {

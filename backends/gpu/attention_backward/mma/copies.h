@@ -23,44 +23,53 @@ struct BackwardCopies {
 // None where none are needed or they do not pay.
 BackwardCopies backward_copies(const Device &device, const attile_attention_backward_problem &problem);
 
-// A family's plan of the problem that the copies make.
+// A family's plan of the problem that the copies make, of one whose masks were written as bytes before, if there are any.
 template <class Plan>
 struct CopiedBackward {
+    AttentionMaskBytes mask_bytes;
     BackwardCopies copies;
     Plan plan;
 
     int32_t describe(Device &device, attile_support &support) const {
         const int32_t status = plan.describe(device, support);
-        name_copies(support, "operands");
+        if (copies.any()) name_copies(support, "operands");
+        if (mask_bytes.any()) name_mask_bytes(support);
         return status;
     }
     void move_to(const attile_attention_backward_problem &to) { plan.move_to(to); }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
-        BackwardProblems problems;
+        BackwardProblems masked, problems;
+        masked.copy(*plan.problem);
+        int32_t status = mask_bytes.make(device, masked.forward, workspace, stream);
+        if (status != ATTILE_OK) return status;
         AlignedCopies made;
-        if (!copies.place(*plan.problem, problems, workspace, made))
+        if (!copies.place(masked.backward, problems, workspace, made))
             return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
-        int32_t status = made.pack(device, stream);
+        if (copies.any()) status = made.pack(device, stream);
         if (status != ATTILE_OK) return status;
         Plan moved = plan;
         moved.move_to(problems.backward);
         status = moved.launch(device, workspace, stream);
-        return status != ATTILE_OK ? status : made.unpack(device, stream);
+        return status != ATTILE_OK || !copies.any() ? status : made.unpack(device, stream);
     }
 };
 
-// The plan that choose(device, problem) makes of the problem, or of its copies.
+// The plan that choose(device, problem) makes of the problem, or of its copies. kernels: what the family has for masks of blocks.
 template <class Plan, class Choose>
 Planned<attile_attention_backward_problem> backward_with_copies(Device &device, const attile_attention_backward_problem &problem,
-                                                                const Choose &choose) {
-    const BackwardCopies copies = backward_copies(device, problem);
-    if (copies.any()) {
+                                                                MaskKernels kernels, const Choose &choose) {
+    const AttentionMaskBytes mask_bytes = attention_mask_bytes(device, *problem.forward, kernels);
+    BackwardProblems masked;
+    masked.copy(problem);
+    masked.forward = mask_bytes.plan_for(*problem.forward);
+    const BackwardCopies copies = backward_copies(device, masked.backward);
+    if (copies.any() || mask_bytes.any()) {
         BackwardProblems problems;
-        copies.plan_for(problem, problems);
+        copies.plan_for(masked.backward, problems);
         const auto choice = choose(device, problems.backward);
         if (choice.taken) {
-            return Planned<attile_attention_backward_problem>(CopiedBackward<Plan>{copies, Plan{&problem, choice}},
-                                                              copies.workspace() + choice.plan.workspace);
+            return Planned<attile_attention_backward_problem>(CopiedBackward<Plan>{mask_bytes, copies, Plan{&problem, choice}},
+                                                              mask_bytes.workspace() + copies.workspace() + choice.plan.workspace);
         }
     }
     const auto choice = choose(device, problem);

@@ -32,13 +32,15 @@ BackwardChoice backward_declined(const char *why) {
     return choice;
 }
 
-BackwardChoice backward_examine(const attile_attention_backward_problem &problem) {
+BackwardChoice backward_examine(const attile_attention_backward_problem &problem, MaskKernels kernels) {
     const attile_attention_problem &p = *problem.forward;
     const AttentionChoice forward = attention_examine(p);
     if (!forward.taken) return backward_declined(forward.declined);
     if (p.head_dim % 8 != 0) return backward_declined("head_dim is not a multiple of 8");
     if (is_present(p.block_table)) return {};
-    if (const Declined refused = attention_sparse_refused(p); refused.text[0] != '\0') return backward_declined(refused);
+    const bool passes_over = kernels != MaskKernels::kNone && !is_present(p.tree_mask) && !attention_changes_scores(p);
+    const Declined refused = attention_sparse_refused(p);
+    if (refused.text[0] != '\0' && !passes_over) return backward_declined(refused);
     if (is_present(p.key_starts)) return backward_declined("keys before an entry's first are hidden one by one");
     if (problem.dout.dtype != p.q.dtype) return backward_declined("dout is not of q's type");
     if (p.lse.dtype != ATTILE_F32) return {};

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "attention/mma/mask_bytes.h"
 #include "attention/mma/plan.h"
 #include "attention_backward/mma/task.h"
 #include "attention_backward/plan.h"
@@ -40,7 +41,8 @@ BackwardChoice backward_declined(const char *why);
 BackwardChoice backward_declined(const Declined &why);
 
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
-BackwardChoice backward_examine(const attile_attention_backward_problem &problem);
+// kernels: what the family has for masks of blocks.
+BackwardChoice backward_examine(const attile_attention_backward_problem &problem, MaskKernels kernels);
 // The option that scores pass through, if it is one alone and a kernel for it alone can read it: bias and `allowed` two keys at a time.
 enum class BackwardOption { kBias, kAllowed, kAlibi, kSoftcap, kSeveral };
 BackwardOption backward_option(const attile_attention_problem &problem);

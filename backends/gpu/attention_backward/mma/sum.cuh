@@ -33,7 +33,7 @@ class BackwardSum {
             copy_wait<kStages - 2>();
             __syncthreads();  // The tile has come, and no warp uses the one before any more: the next one takes its stage.
             load(tile + kStages - 1);
-            add_product(stage(tile));
+            if (shows(tile)) add_product(stage(tile));
         }
         store();
     }
@@ -53,6 +53,13 @@ class BackwardSum {
         return stages_ + static_cast<uint32_t>(tile) % kStages * kShape.stage_bytes();
     }
 
+    static_assert(ATTILE_MASK_BLOCK % kShape.rows() == 0 && ATTILE_MASK_BLOCK % kKeys == 0, "a tile is of one block of a mask");
+    // Does a mask of blocks, if there is one, show the tile? Of a hidden one no fragments have been written.
+    __device__ __forceinline__ bool shows(int tile) const {
+        const AttentionMask &mask = p_.forward.block_mask;
+        return mask.data == nullptr ||
+               mask_shows(mask, site_.entry.batch, site_.head, site_.first / ATTILE_MASK_BLOCK, tile * kKeys / ATTILE_MASK_BLOCK);
+    }
     // Is any pair of these 16 rows and 16 keys seen? If so its fragment has been written.
     __device__ __forceinline__ bool sees(int row, int key) const {
         const AttentionEntry &entry = site_.entry;
@@ -62,7 +69,7 @@ class BackwardSum {
     }
 
     __device__ __forceinline__ void load(int tile) const {
-        if (tile < tiles_.end) {
+        if (tile < tiles_.end && shows(tile)) {
             const AttentionOperand &k = p_.forward.k;
             const AttentionEntry &entry = site_.entry;
             const int64_t stride = k.stride[2] * 2,

@@ -112,7 +112,7 @@ BackwardKernel keys_that_fit(Device &device, const BackwardKernelSet &kernels, i
 
 Sm80BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
-    Sm80BackwardChoice choice = {backward_examine(problem)};
+    Sm80BackwardChoice choice = {backward_examine(problem, MaskKernels::kNone)};
     if (!choice.taken) return choice;
     choice.taken = false;
     if (const Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return declined(refused.text);
@@ -254,7 +254,7 @@ struct TiledAttentionBackward {
 
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     return backward_with_copies<BiasedBackward<PartedBackward<TiledAttentionBackward>>>(
-        device, problem, [](Device &of, const attile_attention_backward_problem &p) {
+        device, problem, MaskKernels::kNone, [](Device &of, const attile_attention_backward_problem &p) {
             return backward_with_bias(
                 of, p, [](Device &on, const attile_attention_backward_problem &x) { return backward_with_parts(on, x, choose); });
         });

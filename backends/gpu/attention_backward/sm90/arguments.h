@@ -35,10 +35,14 @@ struct BackwardShape {
     int rows;                            // Of a tile that streams.
     bool late_sums;                      // dQ is issued after dS, not along with it, for want of registers.
     bool bias, allowed, alibi, softcap;  // What scores may pass through besides a mask.
+    bool sparse;                         // There is a mask of blocks, and nothing that scores pass through.
     int producer_registers, consumer_registers;
 
     static constexpr int warpgroups() { return 2; }  // Consumers, of 64 keys each; one producer warpgroup besides.
     static constexpr int stages() { return 2; }      // Of Q, of dO, of dS and of dQ.
+    // Of steps that the producer tells of under a mask of blocks. The sums of a step are added at most four steps after the next one to
+    // load.
+    static constexpr int told_steps() { return 8; }
     static constexpr int threads() { return 128 * (warpgroups() + 1); }
     static constexpr int finish_threads() { return 128 * warpgroups(); }
     // Of a tile's dQ each warpgroup makes half of the rows, or of the columns.
@@ -53,14 +57,15 @@ struct BackwardShape {
     constexpr int sums_bytes() const { return rows * depth * 4; }
     constexpr int wide_scores_bytes() const { return rows * keys * 4; }
     constexpr int number_bytes() const { return rows * 8; }
-    // K, V, then stages of Q, dO, dS, dQ, lse and delta; mbarriers and work tiles; what modifies scores.
+    constexpr int told_bytes() const { return sparse ? 16 * told_steps() : 0; }
+    // K, V, then stages of Q, dO, dS, dQ, lse and delta; mbarriers and work tiles; what modifies scores, or steps.
     constexpr int shared_bytes() const {
         return 2 * keys_bytes() + stages() * (2 * rows_bytes() + scores_bytes() + sums_bytes() + number_bytes()) + 256 +
-               (modifies() ? kModifierRecord * 4 * warpgroups() : 0);
+               (modifies() ? kModifierRecord * 4 * warpgroups() : 0) + told_bytes();
     }
-    // K, V, then stages of Q, dO, P, lse and delta; mbarriers and work tiles.
+    // K, V, then stages of Q, dO, P, lse and delta; mbarriers and work tiles; steps.
     constexpr int wide_shared_bytes() const {
-        return 2 * keys_bytes() + stages() * (2 * rows_bytes() + wide_scores_bytes() + number_bytes()) + 256;
+        return 2 * keys_bytes() + stages() * (2 * rows_bytes() + wide_scores_bytes() + number_bytes()) + 256 + told_bytes();
     }
 };
 

@@ -134,7 +134,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         int first, end, count, tile, head = 0, end_head = 0;
         {
             const BackwardWalk walk(a_, kKeys, index);
-            count = warp_uniform(walk.steps());
+            count = kShape.sparse ? this->count_ : warp_uniform(walk.steps());
             first = warp_uniform(walk.first);
             end = warp_uniform(walk.end);
             tile = warp_uniform(walk.start_tile());
@@ -151,16 +151,24 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
             __syncwarp();
             this->template clear_unread<true, true>(kScoresBarrier);
             step<true>(tile * kRows, head);
+            if constexpr (kShape.sparse) {
+                // Kept in registers, the count and the step's tile would keep ptxas from running the products in the background.
 #pragma unroll 1
-            for (int i = 1; i < count; ++i) {
-                if (--tile < first) {
-                    tile = end - 1;
-                    if constexpr (kModifies) {
-                        if (++head == end_head) head -= static_cast<int>(a_.p.forward.group.divisor);
-                        modifiers_.set_head(head);
+                while ((warp_uniform(static_cast<int>(BackwardStep::read_flags(afresh(shared_.told(steps_ - 1))))) &
+                        static_cast<int>(BackwardStep::kLast)) == 0)
+                    step<false>(0, 0);
+            } else {
+#pragma unroll 1
+                for (int i = 1; i < count; ++i) {
+                    if (--tile < first) {
+                        tile = end - 1;
+                        if constexpr (kModifies) {
+                            if (++head == end_head) head -= static_cast<int>(a_.p.forward.group.divisor);
+                            modifiers_.set_head(head);
+                        }
                     }
+                    step<false>(tile * kRows, head);
                 }
-                step<false>(tile * kRows, head);
             }
             float dq[kPartSums];
             issue_sums(dq, steps_ - 1);
@@ -203,6 +211,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         keep_in_registers(s);
         if constexpr (kModifies)
             modifiers_.apply(a_.exact_only == 0 && this->is_whole(row), head, this->first_key() + 16 * warp(), row, fetched, s);
+        if constexpr (kShape.sparse) row = warp_uniform(BackwardStep::read_tile(afresh(shared_.told(steps_)))) * kRows;
         this->mask(row, s);
         exponentials(stage, row, fetched, s);
         narrow_half<0>(s, p);

@@ -14,7 +14,7 @@ constexpr int64_t kMaskedTogether = 8;  // Under a mask, where rows by far do no
 constexpr int64_t kNear = 2;            // Steps between the starts of two of a gang whose rows do not fit the L2 cache.
 constexpr double kAnyPeak = 9e14, kAnyBandwidth = 3e12;  // Where a device does not say.
 
-bool is_masked(const attile_attention_problem &p) { return p.window_left >= 0 || p.window_right >= 0; }
+bool is_masked(const attile_attention_problem &p) { return p.window_left >= 0 || p.window_right >= 0 || is_present(p.block_mask); }
 bool is_invariant(const attile_attention_problem &p) { return (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0; }
 
 // Tiles of rows that a block of keys sees, of all heads of the group.
@@ -128,7 +128,7 @@ BackwardCrew backward_crew(const DeviceProperties &device, const attile_attentio
 
 int64_t backward_chains(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan,
                         const BackwardShape &shape, int64_t words, int64_t most) {
-    if (is_invariant(p)) return 1;
+    if (is_invariant(p) || is_present(p.block_mask)) return 1;
     // Seconds: a block's part of a sum; its start and end; a sum read. Fitted to forced timings on an H100, as above.
     constexpr double kAdd = 5e-6, kEnds = 5e-6, kRead = 1.5e-6, kBandwidth = 1.5e12, kLeastGain = 2e-6;
     const BackwardCrew crew = backward_crew(device, p, plan, shape, plan.pairs, true);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "attention/sm90/product.cuh"
-#include "attention_backward/sm90/shared.cuh"
+#include "attention_backward/sm90/shown.cuh"
 #include "gemm/sm90/product.cuh"
 
 namespace attile::gpu::sm90 {
@@ -27,15 +27,19 @@ class BackwardGroup {
     __device__ __forceinline__ BackwardGroup(const BackwardArguments &arguments, const Shared &shared, int group)
         : a_(arguments), shared_(shared), group_(group), lane_(lane_index()) {}
 
-    // Calls tile(index) for each tile that the block takes.
+    // Calls tile(index) for each tile that the block takes; count_ is how many steps it has under a mask of blocks.
     template <class Tile>
-    __device__ __forceinline__ void for_each_tile(const Tile &tile) const {
+    __device__ __forceinline__ void for_each_tile(const Tile &tile) {
 #pragma unroll 1
         for (uint32_t scheduled = 0;; ++scheduled) {
             barrier_wait(shared_.work_full(scheduled % 2), scheduled / 2 & 1);
             int index;
             asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared_.work(scheduled % 2)) : "memory");
             index = warp_uniform(index);
+            if constexpr (kShape.sparse) {
+                asm volatile("ld.shared.s32 %0, [%1 + 4];" : "=r"(count_) : "r"(shared_.work(scheduled % 2)) : "memory");
+                count_ = warp_uniform(count_);
+            }
             release(shared_.work_empty(scheduled % 2));
             if (index < 0) return;
             tile(index);
@@ -139,6 +143,7 @@ class BackwardGroup {
     const int group_, lane_;
     uint32_t tiles_ = 0, steps_ = 0;
     int low_, width_, end_;
+    int count_ = 0;
 };
 
 }  // namespace attile::gpu::sm90

@@ -23,6 +23,11 @@ attile_gpu_instance(cols64 depth=64 keys=128 rows=128 producer_registers=24 cons
 attile_gpu_instance(cols128 depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums)
 attile_gpu_instance(cols256 BY backward_wide_instance depth=256 keys=64 rows=64 producer_registers=24 consumer_registers=240)
 
+# Under a mask of blocks.
+attile_gpu_instance(cols64_sparse TABLE Sparse depth=64 keys=128 rows=128 producer_registers=24 consumer_registers=240 sparse)
+attile_gpu_instance(cols128_sparse TABLE Sparse depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums sparse)
+attile_gpu_instance(cols256_sparse BY backward_wide_instance TABLE Sparse depth=256 keys=64 rows=64 producer_registers=24 consumer_registers=240 sparse)
+
 # Of scores that pass through more than a mask, those of one option first. For any of them together tiles of 128 rows would leave too few
 # registers.
 foreach(option bias allowed alibi softcap)

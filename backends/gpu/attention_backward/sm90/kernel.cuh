@@ -13,6 +13,7 @@
 
 #include "attention_backward/sm90/consumer.cuh"
 #include "attention_backward/sm90/producer.cuh"
+#include "attention_backward/sm90/shown.cuh"
 
 namespace attile::gpu::sm90 {
 
@@ -33,8 +34,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_back
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();
-        if (threadIdx.x == 0) load_backward(a, shared);
         const int warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads);
+        if constexpr (Config::kShape.sparse) {
+            if (warp == 0) load_shown(a, shared);
+        } else {
+            if (threadIdx.x == 0) load_backward(a, shared);
+        }
         if (warp > 0) add_sums<Config>(a, shared, warp - 1);
     } else {
         registers_grow<Config::kShape.consumer_registers>();

@@ -74,10 +74,10 @@ Kept kept_of(const DeviceProperties &device, const attile_attention_problem &p, 
 
 Sm90BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
-    Sm90BackwardChoice choice = {backward_examine(problem)};
+    Sm90BackwardChoice choice = {backward_examine(problem, MaskKernels::kOfBlocks)};
     if (!choice.taken) return choice;
     if (!(p.scale > 0)) return declined("the scale is not positive");
-    const bool modifies = attention_modifies_scores(p);
+    const bool modifies = attention_changes_scores(p), sparse = is_present(p.block_mask);
     if (is_present(problem.dbias)) return declined("the gradient of a bias that is shared along rows or keys is asked for");
     if (attention_softcap(p) != 0 && (is_present(p.bias) || is_present(p.alibi_slopes)))
         return declined("scores pass through softcap and bias or ALiBi");
@@ -98,7 +98,9 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
         }
         return BackwardKernels();
     };
-    if (modifies) {
+    if (sparse) {
+        choice.kernels = is_f16 ? first_that_holds(kBackwardSparseF16) : first_that_holds(kBackwardSparseBF16);
+    } else if (modifies) {
         choice.kernels = is_f16 ? first_that_holds(kBackwardModifiedF16) : first_that_holds(kBackwardModifiedBF16);
     } else {
         choice.kernels = is_f16 ? first_that_holds(kBackwardPlainF16) : first_that_holds(kBackwardPlainBF16);
@@ -296,7 +298,7 @@ struct HopperAttentionBackward {
 
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     return backward_with_copies<BiasedBackward<PartedBackward<HopperAttentionBackward>>>(
-        device, problem, [](Device &of, const attile_attention_backward_problem &p) {
+        device, problem, MaskKernels::kOfBlocks, [](Device &of, const attile_attention_backward_problem &p) {
             return backward_with_bias(
                 of, p, [](Device &on, const attile_attention_backward_problem &x) { return backward_with_parts(on, x, choose); });
         });

@@ -18,6 +18,7 @@ template <class Config>
 struct BackwardShared {
     static constexpr BackwardShape kShape = Config::kShape;
     static constexpr int kStages = kShape.stages();
+    static constexpr bool kSums = true;  // dQ is summed in memory.
     uint32_t k;
 
     __device__ __forceinline__ explicit BackwardShared(void *memory) : k(shared_address(memory)) {}
@@ -39,7 +40,10 @@ struct BackwardShared {
     __device__ __forceinline__ uint32_t sums_empty(uint32_t stage) const { return barrier(3 * kStages + 6 + kAdders + stage); }
     __device__ __forceinline__ uint32_t scores_full(uint32_t stage) const { return barrier(4 * kStages + 6 + kAdders + stage); }
     __device__ __forceinline__ uint32_t scores_empty(uint32_t stage) const { return barrier(5 * kStages + 6 + kAdders + stage); }
-    __device__ __forceinline__ uint32_t work(uint32_t stage) const { return barrier(6 * kStages + 6 + kAdders) + 4 * stage; }
+    // A tile's number, and under a mask of blocks its count of steps.
+    __device__ __forceinline__ uint32_t work(uint32_t stage) const { return barrier(6 * kStages + 6 + kAdders) + 8 * stage; }
+    // Under a mask of blocks: BackwardStep.
+    __device__ __forceinline__ uint32_t told(uint32_t step) const { return barrier(32) + 16 * (step % kShape.told_steps()); }
 
     // Of a consumer warp, counted from the first one.
     __device__ __forceinline__ uint32_t record(int warp) const { return barrier(32) + kModifierRecord * warp; }

@@ -15,6 +15,7 @@
 #include "attention_backward/mma/modify.cuh"
 #include "attention_backward/sm90/group.cuh"
 #include "attention_backward/sm90/producer.cuh"
+#include "attention_backward/sm90/shown.cuh"
 
 namespace attile::gpu::sm90 {
 
@@ -22,6 +23,7 @@ template <class Config>
 struct BackwardWideShared {
     static constexpr BackwardShape kShape = Config::kShape;
     static constexpr int kStages = kShape.stages();
+    static constexpr bool kSums = false;
     uint32_t k;
 
     __device__ __forceinline__ explicit BackwardWideShared(void *memory) : k(shared_address(memory)) {}
@@ -40,7 +42,8 @@ struct BackwardWideShared {
     __device__ __forceinline__ uint32_t work_empty(uint32_t stage) const { return barrier(5 * kStages + 2 + stage); }
     __device__ __forceinline__ uint32_t keys_full() const { return barrier(5 * kStages + 4); }
     __device__ __forceinline__ uint32_t keys_empty() const { return barrier(5 * kStages + 5); }
-    __device__ __forceinline__ uint32_t work(uint32_t stage) const { return barrier(5 * kStages + 6) + 4 * stage; }
+    __device__ __forceinline__ uint32_t work(uint32_t stage) const { return barrier(5 * kStages + 6) + 8 * stage; }
+    __device__ __forceinline__ uint32_t told(uint32_t step) const { return barrier(32) + 16 * (step % kShape.told_steps()); }
 
     __device__ __forceinline__ void init() const {
         constexpr uint32_t kOfGroup = kWarpgroupThreads / kWarpThreads, kComputing = kWarpgroups * kOfGroup;
@@ -206,7 +209,8 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
 #pragma unroll
         for (float &x : sums_) x = 0;
         const BackwardWalk walk(a_, kKeys, index);
-        const int count = warp_uniform(walk.steps()), first = warp_uniform(walk.first), end = warp_uniform(walk.end);
+        const int count = kShape.sparse ? this->count_ : warp_uniform(walk.steps()), first = warp_uniform(walk.first),
+                  end = warp_uniform(walk.end);
         this->set_range(walk.site);
         [[maybe_unused]] int of_problem = warp_uniform(walk.first_head);
         len_q_ = warp_uniform(walk.site.entry.len_q);
@@ -220,12 +224,19 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
             int tile = end - 1;
 #pragma unroll 1
             for (int i = 0; i < count; ++i) {
+                if constexpr (kShape.sparse) {
+                    barrier_wait(shared_.q_full(steps_ % 2), steps_ / 2 & 1);
+                    __syncwarp();
+                    const BackwardStep step = BackwardStep::read(shared_.told(steps_));
+                    tile = warp_uniform(step.tile);
+                    head = walk.head_of_launch(a_, warp_uniform(step.head));
+                }
                 clear_unread_rows(tile * kRows);
                 if constexpr (kOfValues)
                     step_of_values(tile * kRows, of_problem);
                 else
                     step_of_keys(((head * a_.row_fragments + tile * (kRows / 16)) * a_.key_fragments + walk.site.first / 16 + warp()) * 32);
-                if (--tile < first) {
+                if (!kShape.sparse && --tile < first) {
                     tile = end - 1;
                     ++head;
                     ++of_problem;
@@ -266,7 +277,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_back
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();
-        if (threadIdx.x == 0) load_backward(a, shared);
+        if constexpr (Config::kShape.sparse) {
+            if (threadIdx.x < kWarpThreads) load_shown(a, shared);
+        } else {
+            if (threadIdx.x == 0) load_backward(a, shared);
+        }
     } else {
         registers_grow<Config::kShape.consumer_registers>();
         if (warpgroup == 1)
