@@ -121,8 +121,7 @@ struct GemmArguments {
     int32_t transposed;                                  // The tile's rows are columns of D; of a turned one always.
     int32_t simple;                                      // No C, no bias, no activation.
     int32_t way;                                         // A GemmWay; of a narrow one
-    int32_t wide;                                        // 16 bytes at a time,
-    int32_t paired;                                      // two elements at a time.
+    int32_t wide;                                        // 16 bytes at a time.
     int32_t fused;                                       // GemmFused, of a kernel that fuses.
     int32_t halves;                                      // Two splits, each of which stores half of a tile's columns.
     int32_t vectorised;                                  // As in GemmParams.

@@ -10,6 +10,7 @@
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/fuse.cuh"
 #include "gemm/sm90/residues.cuh"
+#include "gemm/sm90/wide_store.cuh"
 #include "sm90/cluster.cuh"
 #include "sm90/ptx.cuh"
 
@@ -58,7 +59,7 @@ class GemmStore {
                                                      int64_t col) {
         thread_ = fresh_thread();
         if constexpr (Config::kResidues) return store_residues<kColumns>(p_, whole, batch_x, batch_y, row, col);
-        if (p_.d.dtype == ATTILE_I32) return fusion_.store_wide(whole, 1, batch_x, batch_y, row, col);
+        if (p_.d.dtype == ATTILE_I32) return gemm_store_wide<Config>(p_, whole, 1, batch_x, batch_y, row, col, warp_of_tile(), strips_);
         float sums[kColumns / 2];
         fusion_.scale(whole, sums, row, col);
         fused(sums, batch_x, batch_y, row, col);
@@ -159,10 +160,9 @@ class GemmStore {
             leave(sums, alpha, batch_x, batch_y, row, col, in_lines ? Left::kLines : Left::kWords);
         } else {
             const float alpha = fusion_.template finish<false>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
-            fusion_.store_wide(sums, alpha, batch_x, batch_y, row, col);
+            gemm_store_wide<Config>(p_, sums, alpha, batch_x, batch_y, row, col, warp_of_tile(), strips_);
         }
     }
-
     // By the operation's epilogue, through strips of shared memory; the blocks of a cluster that share a depth add their sums there.
     __device__ __forceinline__ void general(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
                                             int64_t col) const {

@@ -150,51 +150,8 @@ class GemmFusion {
         return true;
     }
 
-    // Stores float32, or int32 as it is, from the registers: four lanes fill a sector of 32 bytes. In pairs where rows of D are made of
-    // them.
-    template <class T>
-    __device__ __forceinline__ void store_wide(const T (&sums)[kColumns / 2], T alpha, uint32_t batch_x, uint32_t batch_y, int64_t row,
-                                               int64_t col) const {
-        const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
-        const int64_t mine = row + thread / kWarpThreads * 16 + lane / 4, first = col + lane % 4 * 2;
-        T *const to = static_cast<T *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + mine * p_.d.row + first;
-        const int columns = static_cast<int>(min(p_.n - first, int64_t{kColumns}));
-        if (mine >= p_.m) return;
-        const int rows = mine + 8 < p_.m ? 2 : 1;
-        if (p_.paired == 0) {
-            store_rows<true, false, T>(sums, alpha, to, columns, rows);
-        } else if (rows == 2 && columns > kColumns - 8) {
-            store_rows<false, true, T>(sums, alpha, to, columns, rows);
-        } else {
-            store_rows<true, true, T>(sums, alpha, to, columns, rows);
-        }
-    }
-
   private:
     __device__ __forceinline__ float bias(int which) const { return bias_value(p_.bias, bias_[which]); }
-    template <bool kCuts, bool kPaired, class T>
-    __device__ __forceinline__ void store_rows(const T (&sums)[kColumns / 2], T alpha, T *to, int columns, int rows) const {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            if (kCuts && half >= rows) break;
-            T *const line = to + 8 * half * p_.d.row;
-#pragma unroll
-            for (int i = 0; i < kPairs; ++i) {
-                if (kCuts && 8 * i >= columns) break;
-                const T value[2] = {alpha * sums[4 * i + 2 * half], alpha * sums[4 * i + 2 * half + 1]};
-                if constexpr (kPaired) {
-                    uint32_t bits[2];
-                    copy_bits(bits, value);
-                    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(line + 8 * i)), "r"(bits[0]),
-                                 "r"(bits[1])
-                                 : "memory");
-                } else {
-                    line[8 * i] = value[0];
-                    if (8 * i + 1 < columns) line[8 * i + 1] = value[1];
-                }
-            }
-        }
-    }
     // A lane's two rows of C, eight apart, from its first column on.
     struct Lines {
         const char *of[2];

@@ -68,7 +68,6 @@ Planned<attile_gemm_grouped_problem> plan_gemm_grouped(Device &device, const att
     set_way(of_all, product.a.dtype);
     plan.way = of_all.way;
     plan.wide = of_all.wide;
-    plan.paired = of_all.paired;
     plan.fused = of_all.fused;
     if (plan.way == kGemmGeneral) return decline("C or D is not contiguous along its columns, or D in float32 has an activation");
     GemmChoice &choice = plan.choice;

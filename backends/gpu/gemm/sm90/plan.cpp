@@ -59,7 +59,7 @@ constexpr int64_t kLeastTurnedRows = 129, kMostTurnedRows = 1024;
 
 int storage_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
 
-// Can C or D be read or written two elements of a row at a time?
+// Can C be read two elements of a row at a time?
 bool is_paired(const GemmOutput &output) {
     return output.col == 1 && reinterpret_cast<uintptr_t>(output.data) % static_cast<uintptr_t>(2 * storage_bytes(output.dtype)) == 0 &&
            ((output.row | output.batch_y | output.batch_x) & 1) == 0;
@@ -313,7 +313,6 @@ std::optional<GemmChoice> asked_choice(const char *text, const Model &model, con
 void set_way(GemmPlan &plan, int32_t dtype) {
     const GemmParams &p = plan.params;
     plan.wide = is_wide(p.d, p.m, p.batch_y, plan.batches / p.batch_y);
-    plan.paired = is_paired(p.d) && p.n % 2 == 0;
     const std::optional<int32_t> fused = fused_of(p);
     plan.fused = fused.value_or(0);
     plan.way = fused.has_value() ? direct_way(plan, dtype) : kGemmGeneral;

@@ -31,8 +31,8 @@ enum class GemmSource { kHalves, kInt8, kFloat8, kFloat8Groups, kRowGroups, kRes
 
 struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     GemmChoice choice;
-    GemmWay way = kGemmGeneral;         // As in GemmArguments, as are the next.
-    bool wide = false, paired = false;  // Rows of D begin at multiples of 16 bytes; are made of pairs.
+    GemmWay way = kGemmGeneral;  // As in GemmArguments, as are the next.
+    bool wide = false;           // Rows of D begin at multiples of 16 bytes.
     bool halves = false;
     int32_t fused = 0;                            // What there is to fuse, also where the way is general.
     int64_t tiles_a = 0, tiles_b = 0, tiles = 0;  // Of a cluster, if it shares a panel: along the tiles' rows, columns, in all.

@@ -179,7 +179,6 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const 
     g.transposed = turned ? 1 : 0;
     g.way = plan.way;
     g.wide = plan.wide ? 1 : 0;
-    g.paired = plan.paired ? 1 : 0;
     g.fused = plan.way == kGemmGeneral ? 0 : plan.fused;
     g.halves = plan.halves ? 1 : 0;
     g.simple = p.c.dtype == 0 && !gemm_has_epilogue(p) ? 1 : 0;
