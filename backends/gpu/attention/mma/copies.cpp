@@ -11,8 +11,7 @@
 namespace attile::gpu::mma {
 namespace {
 
-constexpr double kFewestProducts = 0x1p20;                            // Multiplications and additions: below, launches take longest.
-constexpr int64_t kMostCopied = int64_t{1} << 30, kCopiedShare = 16;  // Bytes, and of the device's memory.
+constexpr double kFewestProducts = 0x1p20;  // Multiplications and additions: below, launches take longest.
 
 // Is a bias or mask all that is done to scores, so that a kernel for it alone may take it? That reads it in whole tiles of rows.
 bool is_lone(const attile_attention_problem &p) {
@@ -30,16 +29,12 @@ bool attention_strides_unreached(const attile_operand &x, int64_t columns) {
 bool attention_copies_pay(const attile_attention_problem &p) {
     return attention_visible_pairs(p) * static_cast<double>(p.head_dim + p.head_dim_v) >= kFewestProducts;
 }
-bool attention_copies_fit(const Device &device, int64_t bytes) {
-    return bytes <= std::min(kMostCopied, device.properties().memory_total / kCopiedShare);
-}
+bool attention_copies_fit(const Device &device, int64_t bytes) { return bytes <= attention_copies_room(device); }
 
-AttentionCopies attention_copies(const Device &device, const attile_attention_problem &p) {
+AttentionCopies attention_copies(const attile_attention_problem &p, bool scores) {
     AttentionCopies copies;
     copies.columns_v = p.head_dim_v;
-    // What an entry gets must not depend on how many there are.
-    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || p.head_dim_v < 1 || !attention_copies_pay(p)) return copies;
+    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || attention_has_several_types(p) || p.head_dim_v < 1) return copies;
     const bool paged = is_present(p.block_table), packed_q = is_present(p.cu_len_q);
     const int64_t keys = p.total_k, entries_q = packed_q ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
     const bool widens = p.head_dim_v % kCopiedColumns != 0;
@@ -54,13 +49,36 @@ AttentionCopies attention_copies(const Device &device, const attile_attention_pr
     const bool lone = is_lone(p);
     const auto copy_scores = [&](const attile_operand &x, AlignedCopy &copy) {
         const bool is_odd = x.dtype != p.q.dtype && p.len_k % 2 != 0;  // Bytes are read two keys at a time.
-        if (is_present(x) && (attention_strides_unreached(x, p.len_k) || (lone && (is_odd || (x.stride[2] == 0 && p.len_q > 1)))))
+        if (scores && is_present(x) && (attention_strides_unreached(x, p.len_k) || (lone && (is_odd || (x.stride[2] == 0 && p.len_q > 1)))))
             copy = aligned_copy(x, p.batch, p.heads_q, p.len_q, p.len_k);
     };
     copy_scores(p.bias, copies.bias);
     copy_scores(p.allowed, copies.allowed);
-    if (!attention_copies_fit(device, copies.workspace())) copies.bias = copies.allowed = {};
-    return attention_copies_fit(device, copies.workspace()) ? copies : AttentionCopies();
+    return copies;
+}
+
+AttentionRewriting attention_rewriting(const Device &device, const attile_attention_problem &p) {
+    // What an entry gets must not depend on how many there are.
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if (invariant || !attention_copies_pay(p)) return {};
+    for (const bool scores : {true, false}) {
+        AttentionRewriting made;
+        const auto rewrite = [&](const attile_attention_problem &slice) {
+            made.widened = attention_widened(slice);
+            made.copies = made.widened.any() ? attention_copies(made.widened.plan_for(slice), scores) : attention_copies(slice, scores);
+            return std::max(made.widened.workspace(slice), made.copies.workspace());
+        };
+        const int64_t bytes = rewrite(p);
+        if (!made.any() || attention_copies_fit(device, bytes)) return made;
+        // Slices for a bias or mask gain where a kernel for it alone then takes it, not where another reads two numbers at once.
+        if ((made.copies.bias.is_made() || made.copies.allowed.is_made()) && !is_lone(p)) continue;
+        const auto fits = [&](const AttentionSlices &slices) {
+            const attile_attention_problem slice = attention_part(p, slices.part(p, 0));
+            return attention_copies_fit(device, rewrite(slice)) && attention_copies_pay(slice);
+        };
+        if (find_slices(p, most_slices(device, bytes), fits, made.slices)) return made;
+    }
+    return {};
 }
 
 int64_t AttentionCopies::workspace() const {
