@@ -2,6 +2,7 @@
 // Cases of attention that a device with little memory takes in slices of batch entries and heads, since numbers of 8 and 4 bits, or rows
 // that do not begin at multiples of 16 bytes, are rewritten first. What an entry or a head has of its own differs from one to the next.
 #include "cases_attention_list.h"
+#include "cases_backward_list.h"
 
 namespace attile::test {
 namespace {
@@ -74,6 +75,32 @@ void append_sliced_attention_cases(std::vector<Case> &list) {
     c.dtype = c.out_dtype = c.bias_dtype = ATTILE_BF16;
     c.q_layout = c.k_layout = c.v_layout = c.o_layout = c.bias_layout = c.allowed_layout = {.pad = 1};
     add_options(list, "bf16", c);
+}
+
+void add_sliced_backward_cases(BackwardAdder add) {
+    C odd = backward_of(70, 130, 64);
+    odd.batch = 4;
+    odd.heads_q = 6;
+    odd.heads_kv = 3;
+    odd.q_layout = odd.k_layout = odd.v_layout = odd.o_layout = {.pad = 1};
+    add.with_dlse("slices_dlse", odd);
+    C c = odd;
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    c.key_lengths = c.sinks = true;
+    add("slices_causal_sinks", c);
+    c = odd;
+    c.bias = BiasKind::kNormal;
+    add("slices_dbias", c);
+    for (const int axes : {13, 14}) {  // Sums over heads, over entries.
+        c.bias_axes = static_cast<std::uint8_t>(axes);
+        add("slices_dbias_axes_" + std::to_string(axes), c);
+    }
+    c = odd;
+    c.alibi = 2;
+    add("slices_alibi", c);
+    c = odd;
+    c.packed_q = c.packed_k = true;
+    add("slices_packed", c);
 }
 
 }  // namespace attile::test

@@ -11,7 +11,10 @@ struct AttentionPart {
     int64_t head = 0, heads = 0;     // Of K and V.
 };
 
-// Operands begin where the part's do; strides, and what packed sequences and pages share, stay. Null pointers stay null.
+// The operand then begins at another batch entry and head; null pointers stay null.
+void move_operand(attile_operand &operand, int64_t entry, int64_t head);
+
+// Operands begin where the part's do; strides, and what packed sequences and pages share, stay.
 attile_attention_problem attention_part(const attile_attention_problem &problem, const AttentionPart &part);
 
 }  // namespace attile::gpu

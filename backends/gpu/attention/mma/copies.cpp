@@ -76,7 +76,7 @@ AttentionRewriting attention_rewriting(const Device &device, const attile_attent
             const attile_attention_problem slice = attention_part(p, slices.part(p, 0));
             return attention_copies_fit(device, rewrite(slice)) && attention_copies_pay(slice);
         };
-        if (find_slices(p, most_slices(device, bytes), fits, made.slices)) return made;
+        if (find_slices(smallest_slices(p), most_slices(device, bytes), fits, made.slices)) return made;
     }
     return {};
 }

@@ -28,15 +28,18 @@ int64_t attention_copies_room(const Device &device);
 // Into how many slices a problem may be cut for so many bytes of copies: beyond, slices are too small for their launches.
 int64_t most_slices(const Device &device, int64_t bytes);
 
-// The fewest slices that fits(slices) says to fit, of as many those that cut the batch most. Packed sequences are not cut. False: more than
-// `most` would be needed.
+// As many slices as there can be: one for each batch entry and key head, but packed sequences are not cut.
+inline AttentionSlices smallest_slices(const attile_attention_problem &p) {
+    return {p.cu_len_q.dtype != 0 || p.cu_len_k.dtype != 0 ? 1 : p.batch, p.heads_kv};
+}
+
+// The fewest slices that fits(slices) says to fit, of as many those that cut the batch most. False: more than `most` would be needed.
 template <class Fits>
-bool find_slices(const attile_attention_problem &p, int64_t most, const Fits &fits, AttentionSlices &slices) {
-    const int64_t entries = p.cu_len_q.dtype != 0 || p.cu_len_k.dtype != 0 ? 1 : p.batch;
-    for (int64_t count = 1; count <= std::min(most, entries * p.heads_kv); ++count)
-        for (int64_t heads = 1; heads <= std::min(count, p.heads_kv); ++heads) {
+bool find_slices(const AttentionSlices &smallest, int64_t most, const Fits &fits, AttentionSlices &slices) {
+    for (int64_t count = 1; count <= std::min(most, smallest.count()); ++count)
+        for (int64_t heads = 1; heads <= std::min(count, smallest.heads); ++heads) {
             slices = {count / heads, heads};
-            if (count % heads == 0 && entries % slices.entries == 0 && p.heads_kv % heads == 0 && fits(slices)) return true;
+            if (count % heads == 0 && smallest.entries % slices.entries == 0 && smallest.heads % heads == 0 && fits(slices)) return true;
         }
     return false;
 }

@@ -30,13 +30,10 @@ void start(const BackwardCopies &copies, const attile_attention_backward_problem
 
 }  // namespace
 
-BackwardCopies backward_copies(const Device &device, const attile_attention_backward_problem &problem) {
+BackwardCopies backward_copies(const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
     BackwardCopies copies;
-    // What an entry gets must not depend on how many there are.
-    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, paged = is_present(p.block_table);
-    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || paged || p.head_dim < 1 || p.head_dim_v < 1 ||
-        !attention_copies_pay(p))
+    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || is_present(p.block_table) || p.head_dim < 1 || p.head_dim_v < 1)
         return copies;
     const int64_t entries_q = is_present(p.cu_len_q) ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
     copies.columns = ceil_div(p.head_dim, kCopiedColumns) * kCopiedColumns;
@@ -53,7 +50,29 @@ BackwardCopies backward_copies(const Device &device, const attile_attention_back
     copies.dq = copy(problem.dq, false, p.head_dim, copies.columns);
     copies.dk = copy(problem.dk, true, p.head_dim, copies.columns);
     copies.dv = copy(problem.dv, true, p.head_dim_v, copies.columns_v);
-    return attention_copies_fit(device, copies.workspace()) ? copies : BackwardCopies();
+    return copies;
+}
+
+SlicedBackwardCopies sliced_backward_copies(const Device &device, const attile_attention_backward_problem &problem) {
+    const attile_attention_problem &p = *problem.forward;
+    // What an entry gets must not depend on how many there are.
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if (invariant || !attention_copies_pay(p)) return {};
+    SlicedBackwardCopies made = {{}, backward_copies(problem)};
+    const int64_t bytes = made.copies.workspace();
+    if (attention_copies_fit(device, bytes)) return made;
+    const auto fits = [&](const AttentionSlices &slices) {
+        BackwardProblems slice;
+        slice.part(problem, slices.part(p, 0));
+        made.copies = backward_copies(slice.backward);
+        return attention_copies_fit(device, made.copies.workspace()) && attention_copies_pay(slice.forward);
+    };
+    // Sums over batch entries or heads keep them together.
+    const bool has_bias = is_present(problem.dbias);
+    AttentionSlices smallest = smallest_slices(p);
+    if (is_present(problem.dsinks) || (has_bias && problem.bias_extent[0] == 1)) smallest.entries = 1;
+    if (has_bias && problem.bias_extent[1] == 1) smallest.heads = 1;
+    return find_slices(smallest, most_slices(device, bytes), fits, made.slices) ? made : SlicedBackwardCopies();
 }
 
 int64_t BackwardCopies::workspace() const {

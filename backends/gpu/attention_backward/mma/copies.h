@@ -20,32 +20,53 @@ struct BackwardCopies {
     bool place(const attile_attention_backward_problem &problem, BackwardProblems &to, Workspace &workspace, AlignedCopies &copies) const;
 };
 
-// None where none are needed or they do not pay.
-BackwardCopies backward_copies(const Device &device, const attile_attention_backward_problem &problem);
+// None where none are needed.
+BackwardCopies backward_copies(const attile_attention_backward_problem &problem);
 
-// A family's plan of the problem that the copies make.
+// Those of a slice.
+struct SlicedBackwardCopies {
+    AttentionSlices slices;
+    BackwardCopies copies;
+};
+// None where none are needed, or they do not pay or find room in any slices.
+SlicedBackwardCopies sliced_backward_copies(const Device &device, const attile_attention_backward_problem &problem);
+
+// A family's plan of the problem that a slice's copies make, for all slices.
 template <class Plan>
 struct CopiedBackward {
-    BackwardCopies copies;
+    SlicedBackwardCopies made;
     Plan plan;
 
     int32_t describe(Device &device, attile_support &support) const {
         const int32_t status = plan.describe(device, support);
         name_copies(support, "operands");
+        name_slices(support, made.slices);
         return status;
     }
     void move_to(const attile_attention_backward_problem &to) { plan.move_to(to); }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        for (int64_t i = 0; i < made.slices.count(); ++i) {
+            Workspace again = workspace;
+            BackwardProblems slice;
+            slice.part(*plan.problem, made.slices.part(*plan.problem->forward, i));
+            const int32_t status = launch_slice(device, slice.backward, again, stream);
+            if (status != ATTILE_OK) return status;
+        }
+        return ATTILE_OK;
+    }
+
+  private:
+    int32_t launch_slice(Device &device, const attile_attention_backward_problem &slice, Workspace &workspace, Stream stream) const {
         BackwardProblems problems;
-        AlignedCopies made;
-        if (!copies.place(*plan.problem, problems, workspace, made))
+        AlignedCopies placed;
+        if (!made.copies.place(slice, problems, workspace, placed))
             return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
-        int32_t status = made.pack(device, stream);
+        int32_t status = placed.pack(device, stream);
         if (status != ATTILE_OK) return status;
         Plan moved = plan;
         moved.move_to(problems.backward);
         status = moved.launch(device, workspace, stream);
-        return status != ATTILE_OK ? status : made.unpack(device, stream);
+        return status != ATTILE_OK ? status : placed.unpack(device, stream);
     }
 };
 
@@ -53,14 +74,15 @@ struct CopiedBackward {
 template <class Plan, class Choose>
 Planned<attile_attention_backward_problem> backward_with_copies(Device &device, const attile_attention_backward_problem &problem,
                                                                 const Choose &choose) {
-    const BackwardCopies copies = backward_copies(device, problem);
-    if (copies.any()) {
-        BackwardProblems problems;
-        copies.plan_for(problem, problems);
+    const SlicedBackwardCopies made = sliced_backward_copies(device, problem);
+    if (made.copies.any()) {
+        BackwardProblems slice, problems;
+        slice.part(problem, made.slices.part(*problem.forward, 0));
+        made.copies.plan_for(slice.backward, problems);
         const auto choice = choose(device, problems.backward);
         if (choice.taken) {
-            return Planned<attile_attention_backward_problem>(CopiedBackward<Plan>{copies, Plan{&problem, choice}},
-                                                              copies.workspace() + choice.plan.workspace);
+            return Planned<attile_attention_backward_problem>(CopiedBackward<Plan>{made, Plan{&problem, choice}},
+                                                              made.copies.workspace() + choice.plan.workspace);
         }
     }
     const auto choice = choose(device, problem);

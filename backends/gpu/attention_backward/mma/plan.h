@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "attention/mma/plan.h"
+#include "attention/part.h"
 #include "attention_backward/mma/task.h"
 #include "attention_backward/plan.h"
 
@@ -23,6 +24,8 @@ struct BackwardProblems {
         backward = problem;
         backward.forward = &forward;
     }
+    // Some entries and heads of it, and of sums over either all.
+    void part(const attile_attention_backward_problem &problem, const AttentionPart &part);
 };
 
 // A plan in the operation's terms, or the reason why there is none.
