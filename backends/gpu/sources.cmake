@@ -60,6 +60,7 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention_backward/simt/plan.cpp
   attention_backward/simt/composed_plan.cpp
   attention/plan.cpp
+  attention/part.cpp
   attention/problem.cpp
   attention/result.cpp
   attention/run.cpp
@@ -139,6 +140,7 @@ set(ATTILE_GPU_MMA_HOSTS
   attention/mma/copies.cpp
   attention/mma/mask_bytes.cpp
   attention/mma/plan.cpp
+  attention/mma/slices.cpp
   attention/mma/widened.cpp
   attention_backward/mma/bias_gradient.cpp
   attention_backward/mma/copies.cpp

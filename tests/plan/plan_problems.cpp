@@ -263,6 +263,7 @@ attile_attention_args attention_args(Line &line) {
     if (line.has("blocks"))
         args.block_mask = line.tensor(
             ATTILE_BOOL, {1, 1, (rows + ATTILE_MASK_BLOCK - 1) / ATTILE_MASK_BLOCK, (keys + ATTILE_MASK_BLOCK - 1) / ATTILE_MASK_BLOCK});
+    if (const int64_t drafts = line.number("tree"); drafts > 0) args.tree_mask = line.tensor(ATTILE_BOOL, {rows, drafts});
     if (line.has("lengths") || page > 0) args.key_lengths = line.tensor(ATTILE_I32, {batch});
     if (line.has("alibi")) args.alibi_slopes = line.tensor(number, {heads});
     if (line.has("softcap")) args.softcap = 30;

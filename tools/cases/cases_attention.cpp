@@ -328,6 +328,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
     // Split numbers below 2^-113 are promised to be less precise: docs/numerics.md.
     std::erase_if(list, [](const Case &each) { return each.id.rfind("attention.split_tf32.tiny_values", 0) == 0; });
     append_cached_attention_cases(list, tier);
+    append_sliced_attention_cases(list);
     append_narrow_attention(list);
     const std::uint64_t count = tier == Tier::kQuick ? 50 : 400;
     for (std::uint64_t seed = 1; seed <= count; ++seed)

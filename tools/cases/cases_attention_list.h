@@ -56,6 +56,9 @@ void add_sparse_attention_cases(AttentionAdder add, Tier tier);
 /// Keys and values of 8 bits, and of other types than q.
 void append_cached_attention_cases(std::vector<Case> &list, Tier tier);
 
+/// What is rewritten in slices where memory is small.
+void append_sliced_attention_cases(std::vector<Case> &list);
+
 /// Results of 8 bits.
 void append_narrow_attention(std::vector<Case> &list);
 

@@ -339,6 +339,7 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         add_sparse_backward_cases(add, is_16_bit);
         if (is_16_bit) {
             add_unreached(add);
+            add_sliced_backward_cases(add);
             add_wide_packed_backward_cases(add);
         }
         add_extremes(add, types.in == ATTILE_F64);

@@ -50,6 +50,9 @@ inline AttentionCase backward_of(std::int64_t len_q = 19, std::int64_t len_k = 2
 /// Many blocks of keys that see few rows: kernels may keep several sums of dq, of which rows under a mask or of a short entry have fewer.
 void add_few_row_backward_cases(BackwardAdder add, Tier tier, bool is_16_bit);
 
+/// What is copied in slices where memory is small.
+void add_sliced_backward_cases(BackwardAdder add);
+
 /// As of the forward list; and gradients of lse.
 void add_diagonal_backward_cases(BackwardAdder add, bool is_16_bit);
 

@@ -3,7 +3,7 @@
 #include "attention/families.h"
 
 #include "attention/exact/plan.h"
-#include "attention/mma/widened.h"
+#include "attention/mma/copies.h"
 #include "attention/plan.h"
 #include "attention/result.h"
 #include "attention/simt/plan.h"
@@ -20,10 +20,11 @@ namespace {
 // SIMT's kernels alone read numbers of 8 bits, and keys, values and a bias of other types than q. Those for tensor cores get rows of 8 bits
 // that are worth rewriting.
 Planned<attile_attention_problem> plan_several_types(Device &device, const attile_attention_problem &problem) {
+    if (!attention_has_several_types(problem)) return {};
 #if defined(ATTILE_GPU_HAS_SM80)
-    if (device.runs(sm80::kKernels) && mma::attention_widened(device, problem).any()) return {};
+    if (device.runs(sm80::kKernels) && mma::attention_rewriting(device, problem, mma::MaskKernels::kNone).widened.any()) return {};
 #endif
-    return attention_has_several_types(problem) ? simt::plan_attention(device, problem) : Planned<attile_attention_problem>();
+    return simt::plan_attention(device, problem);
 }
 
 // Kernels that run, those they stand back for, plan.

@@ -11,8 +11,7 @@
 namespace attile::gpu::mma {
 namespace {
 
-constexpr double kFewestProducts = 0x1p20;                            // Multiplications and additions: below, launches take longest.
-constexpr int64_t kMostCopied = int64_t{1} << 30, kCopiedShare = 16;  // Bytes, and of the device's memory.
+constexpr double kFewestProducts = 0x1p20;  // Multiplications and additions: below, launches take longest.
 
 // Is a bias or mask all that is done to scores, so that a kernel for it alone may take it? That reads it in whole tiles of rows.
 bool is_lone(const attile_attention_problem &p) {
@@ -30,17 +29,13 @@ bool attention_strides_unreached(const attile_operand &x, int64_t columns) {
 bool attention_copies_pay(const attile_attention_problem &p) {
     return attention_visible_pairs(p) * static_cast<double>(p.head_dim + p.head_dim_v) >= kFewestProducts;
 }
-bool attention_copies_fit(const Device &device, int64_t bytes) {
-    return bytes <= std::min(kMostCopied, device.properties().memory_total / kCopiedShare);
-}
+bool attention_copies_fit(const Device &device, int64_t bytes) { return bytes <= attention_copies_room(device); }
 
-AttentionCopies attention_copies(const Device &device, const attile_attention_problem &p, bool padded) {
+AttentionCopies attention_copies(const attile_attention_problem &p, bool scores, bool padded) {
     AttentionCopies copies;
     copies.columns_v = p.head_dim_v;
     const AttentionCopies none = copies;
-    // What an entry gets must not depend on how many there are.
-    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || p.head_dim_v < 1 || !attention_copies_pay(p)) return none;
+    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || attention_has_several_types(p) || p.head_dim_v < 1) return none;
     const bool paged = is_present(p.block_table), packed_q = is_present(p.cu_len_q);
     const int64_t keys = p.total_k, entries_q = packed_q ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
     const bool widens = p.head_dim_v % kCopiedColumns != 0;
@@ -55,13 +50,45 @@ AttentionCopies attention_copies(const Device &device, const attile_attention_pr
     const bool lone = is_lone(p);
     const auto copy_scores = [&](const attile_operand &x, AlignedCopy &copy) {
         const bool is_odd = x.dtype != p.q.dtype && p.len_k % 2 != 0 && !padded;  // Bytes are read two keys at a time.
-        if (is_present(x) && (attention_strides_unreached(x, p.len_k) || (lone && (is_odd || (x.stride[2] == 0 && p.len_q > 1)))))
+        if (scores && is_present(x) && (attention_strides_unreached(x, p.len_k) || (lone && (is_odd || (x.stride[2] == 0 && p.len_q > 1)))))
             copy = aligned_copy(x, p.batch, p.heads_q, p.len_q, p.len_k);
     };
     copy_scores(p.bias, copies.bias);
     copy_scores(p.allowed, copies.allowed);
-    if (!attention_copies_fit(device, copies.workspace())) copies.bias = copies.allowed = {};
-    return attention_copies_fit(device, copies.workspace()) ? copies : none;
+    return copies;
+}
+
+AttentionRewriting attention_rewriting(const Device &device, const attile_attention_problem &p, MaskKernels kernels) {
+    // What an entry gets must not depend on how many there are.
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if (invariant || !attention_copies_pay(p)) return {};
+    for (const bool scores : {true, false}) {
+        AttentionRewriting made;
+        const auto rewrite = [&](const attile_attention_problem &slice) {
+            made.widened = attention_widened(slice);
+            const attile_attention_problem wide = made.widened.any() ? made.widened.plan_for(slice) : slice;
+            made.mask_bytes = attention_mask_bytes(wide, kernels);
+            made.copies = attention_copies(made.mask_bytes.plan_for(wide), scores, made.mask_bytes.any());
+            return std::max({made.widened.workspace(slice), made.mask_bytes.workspace(), made.copies.workspace()});
+        };
+        const int64_t bytes = rewrite(p);
+        if (!made.any() || attention_copies_fit(device, bytes)) return made;
+        // Slices for a bias or mask gain where a kernel for it alone then takes it, not where another reads two numbers at once.
+        if ((made.copies.bias.is_made() || made.copies.allowed.is_made()) && !is_lone(p)) continue;
+        const auto fits = [&](const AttentionSlices &slices) {
+            const attile_attention_problem slice = attention_part(p, slices.part(p, 0));
+            return attention_copies_fit(device, rewrite(slice)) && attention_copies_pay(slice);
+        };
+        if (find_slices(smallest_slices(p), most_slices(device, bytes), fits, made.slices)) return made;
+    }
+    return {};
+}
+
+int64_t AttentionRewriting::workspace(const attile_attention_problem &slice) const {
+    return widened.workspace(slice) + mask_bytes.workspace() + copies.workspace();
+}
+attile_attention_problem AttentionRewriting::plan_for(const attile_attention_problem &slice) const {
+    return copies.plan_for(mask_bytes.plan_for(widened.any() ? widened.plan_for(slice) : slice));
 }
 
 int64_t AttentionCopies::workspace() const {

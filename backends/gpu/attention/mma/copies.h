@@ -7,6 +7,7 @@
 
 #include "attention/mma/mask_bytes.h"
 #include "attention/mma/plan.h"
+#include "attention/mma/slices.h"
 #include "attention/mma/widened.h"
 #include "mma/aligned_copy.h"
 
@@ -34,42 +35,68 @@ bool attention_strides_unreached(const attile_operand &operand, int64_t columns)
 bool attention_copies_pay(const attile_attention_problem &problem);
 // Do copies of so many bytes find room?
 bool attention_copies_fit(const Device &device, int64_t bytes);
-// The copies that kernels for tensor cores need to read all operands, and to read a bias or mask by TMA or copies of 16 bytes; none where
-// none are needed or they do not pay. Of f16 and bf16. padded: rows of the mask may be read to their multiple of 16 bytes.
-AttentionCopies attention_copies(const Device &device, const attile_attention_problem &problem, bool padded);
+// The copies that kernels for tensor cores need to read all operands and, if `scores`, to read a bias or mask by TMA or copies of 16 bytes;
+// none where none are needed. Of f16 and bf16. padded: rows of the mask may be read to their multiple of 16 bytes.
+AttentionCopies attention_copies(const attile_attention_problem &problem, bool scores, bool padded);
 
-// A family's plan of the problem that the copies make, of one whose numbers of 8 bits were widened and whose masks were written as bytes
-// before, if there are any.
-template <class Plan>
-struct CopiedAttention {
+// What is made before kernels for tensor cores run: numbers of 8 bits are widened and masks written as bytes, then come the copies. All are
+// those of a slice.
+struct AttentionRewriting {
+    AttentionSlices slices;
     AttentionWidened widened;
     AttentionMaskBytes mask_bytes;
     AttentionCopies copies;
+
+    bool any() const { return widened.any() || mask_bytes.any() || copies.any(); }
+    // Of the slice that they are of: bytes, and the problem that they stand for it with, without addresses of theirs.
+    int64_t workspace(const attile_attention_problem &slice) const;
+    attile_attention_problem plan_for(const attile_attention_problem &slice) const;
+};
+// Nothing where nothing is needed, or it does not pay or find room in any slices. kernels: what the family has for masks of blocks.
+AttentionRewriting attention_rewriting(const Device &device, const attile_attention_problem &problem, MaskKernels kernels);
+
+// A family's plan of what a slice is rewritten as, for all slices.
+template <class Plan>
+struct CopiedAttention {
+    AttentionRewriting made;
     Plan plan;
 
     int32_t describe(Device &device, attile_support &support) const {
         const int32_t status = plan.describe(device, support);
         char names[48];
-        copies.name(names, sizeof names);
-        if (copies.any()) name_copies(support, names);
-        if (widened.any()) name_widened(support, widened.dtype);
-        if (mask_bytes.any()) name_mask_bytes(support);
+        made.copies.name(names, sizeof names);
+        if (made.copies.any()) name_copies(support, names);
+        if (made.widened.any()) name_widened(support, made.widened.dtype);
+        if (made.mask_bytes.any()) name_mask_bytes(support);
+        name_slices(support, made.slices);
         return status;
     }
     void move_to(const attile_attention_problem &to) { plan.move_to(to); }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
-        attile_attention_problem problem = *plan.problem;
-        int32_t status = widened.any() ? widened.make(device, problem, workspace, stream) : ATTILE_OK;
-        if (status == ATTILE_OK) status = mask_bytes.make(device, problem, workspace, stream);
+        for (int64_t i = 0; i < made.slices.count(); ++i) {
+            Workspace again = workspace;
+            const AttentionPart part = made.slices.part(*plan.problem, i);
+            const int32_t status = launch_slice(device, attention_part(*plan.problem, part), again, stream);
+            if (status != ATTILE_OK) return status;
+        }
+        return ATTILE_OK;
+    }
+
+  private:
+    int32_t launch_slice(Device &device, attile_attention_problem problem, Workspace &workspace, Stream stream) const {
+        const AttentionCopies &copies = made.copies;
+        int32_t status = made.widened.any() ? made.widened.make(device, problem, workspace, stream) : ATTILE_OK;
+        if (status == ATTILE_OK) status = made.mask_bytes.make(device, problem, workspace, stream);
         if (status != ATTILE_OK) return status;
-        AlignedCopies made;
-        if (!copies.place(problem, workspace, made)) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
-        if (copies.any()) status = made.pack(device, stream);
+        AlignedCopies placed;
+        if (!copies.place(problem, workspace, placed))
+            return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+        if (copies.any()) status = placed.pack(device, stream);
         if (status != ATTILE_OK) return status;
         Plan moved = plan;
         moved.move_to(problem);
         status = moved.launch(device, workspace, stream);
-        return status != ATTILE_OK || !copies.any() ? status : made.unpack(device, stream);
+        return status != ATTILE_OK || !copies.any() ? status : placed.unpack(device, stream);
     }
 };
 
@@ -78,18 +105,14 @@ struct CopiedAttention {
 template <class Plan, class Choose>
 Planned<attile_attention_problem> attention_with_copies(Device &device, const attile_attention_problem &problem, MaskKernels kernels,
                                                         const Choose &choose) {
-    const AttentionWidened widened = attention_widened(device, problem);
-    attile_attention_problem wide = widened.any() ? widened.plan_for(problem) : problem;
-    const AttentionMaskBytes mask_bytes = attention_mask_bytes(device, wide, kernels);
-    wide = mask_bytes.plan_for(wide);
-    const AttentionCopies copies = attention_copies(device, wide, mask_bytes.any());
-    if (copies.any() || widened.any() || mask_bytes.any()) {
-        const auto choice = choose(device, copies.plan_for(wide), copies.allowed.is_made() || mask_bytes.any());
-        const int64_t before = copies.workspace() + mask_bytes.workspace() + (widened.any() ? widened.workspace(problem) : 0);
+    const AttentionRewriting made = attention_rewriting(device, problem, kernels);
+    if (made.any()) {
+        const attile_attention_problem slice = attention_part(problem, made.slices.part(problem, 0));
+        const auto choice = choose(device, made.plan_for(slice), made.copies.allowed.is_made() || made.mask_bytes.any());
         if (choice.taken)
-            return Planned<attile_attention_problem>(CopiedAttention<Plan>{widened, mask_bytes, copies, Plan{&problem, choice}},
-                                                     before + choice.plan.workspace);
-        if (widened.any()) return Planned<attile_attention_problem>(choice.declined);
+            return Planned<attile_attention_problem>(CopiedAttention<Plan>{made, Plan{&problem, choice}},
+                                                     made.workspace(slice) + choice.plan.workspace);
+        if (made.widened.any()) return Planned<attile_attention_problem>(choice.declined);
     }
     const auto choice = choose(device, problem, false);
     if (!choice.taken) return Planned<attile_attention_problem>(choice.declined);

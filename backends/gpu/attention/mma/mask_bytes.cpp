@@ -38,12 +38,9 @@ void name_mask_bytes(attile_support &support) {
     std::snprintf(support.text + length, sizeof support.text - length, "; masks are written as bytes first");
 }
 
-AttentionMaskBytes attention_mask_bytes(const Device &device, const attile_attention_problem &p, MaskKernels kernels) {
+AttentionMaskBytes attention_mask_bytes(const attile_attention_problem &p, MaskKernels kernels) {
     AttentionMaskBytes bytes;
-    // What an entry gets must not depend on how many there are.
-    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    if (!attention_has_sparse_mask(p) || is_present(p.block_table) || invariant || p.len_q < 1 || p.len_k < 1 || !attention_copies_pay(p))
-        return bytes;
+    if (!attention_has_sparse_mask(p) || is_present(p.block_table) || p.len_q < 1 || p.len_k < 1) return bytes;
     if (kernels != MaskKernels::kNone && !attention_changes_scores(p)) {
         const bool is_slow = p.len_q >= kTreeRows && p.tree_keys >= p.len_k / kTreeShare;
         if (!is_present(p.tree_mask) || (kernels == MaskKernels::kOfBlocksAndTrees && (!is_slow || is_present(p.block_mask)))) return bytes;
@@ -59,7 +56,7 @@ AttentionMaskBytes attention_mask_bytes(const Device &device, const attile_atten
     made.heads = differ(1) ? p.heads_q : 1;
     made.rows = p.len_q;
     made.row_bytes = ceil_div(p.len_k, kMaskBytesAtOnce) * kMaskBytesAtOnce;
-    return made.entries > 0 && made.rows * made.row_bytes < INT32_MAX && attention_copies_fit(device, made.workspace()) ? made : bytes;
+    return made.entries > 0 && made.rows * made.row_bytes < INT32_MAX ? made : bytes;
 }
 
 int64_t AttentionMaskBytes::workspace() const { return any() ? workspace_piece(entries * heads * rows * row_bytes) : 0; }

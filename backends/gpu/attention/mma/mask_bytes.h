@@ -38,7 +38,7 @@ void name_mask_bytes(attile_support &support);
 // bytes where that is faster.
 enum class MaskKernels { kNone, kOfBlocks, kOfBlocksAndTrees };
 
-// Nothing where there is no such mask or kernels have a way of their own, there is a page table, or bytes find no room.
-AttentionMaskBytes attention_mask_bytes(const Device &device, const attile_attention_problem &problem, MaskKernels kernels);
+// Nothing where there is no such mask or kernels have a way of their own, or there is a page table.
+AttentionMaskBytes attention_mask_bytes(const attile_attention_problem &problem, MaskKernels kernels);
 
 }  // namespace attile::gpu::mma

@@ -53,7 +53,7 @@ void name_widened(attile_support &support, int32_t dtype) {
                   dtype == ATTILE_F16 ? "f16" : "bf16");
 }
 
-AttentionWidened attention_widened(const Device &device, const attile_attention_problem &p) {
+AttentionWidened attention_widened(const attile_attention_problem &p) {
     AttentionWidened widened;
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     if (!(attention_has_narrow_queries(p) || attention_has_narrow_keys(p)) || invariant || is_present(p.block_table) || p.heads_kv < 1)
@@ -61,16 +61,14 @@ AttentionWidened attention_widened(const Device &device, const attile_attention_
     const int32_t dtype = attention_is_narrow(p.q) ? p.o.dtype : p.q.dtype;
     const auto becomes = [&](const attile_operand &x) { return attention_is_narrow(x) || x.dtype == dtype; };
     if ((dtype != ATTILE_F16 && dtype != ATTILE_BF16) || !becomes(p.k) || !becomes(p.v)) return widened;
-    if (p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows || p.head_dim < 1 || p.head_dim_v < 1 || !attention_copies_pay(p))
-        return widened;
-    widened.dtype = dtype;
-    return attention_copies_fit(device, widened.workspace(p)) ? widened : AttentionWidened();
+    if (p.len_q * (p.heads_q / p.heads_kv) > kStreamedRows && p.head_dim > 0 && p.head_dim_v > 0) widened.dtype = dtype;
+    return widened;
 }
 
 int64_t AttentionWidened::workspace(const attile_attention_problem &p) const {
     int64_t bytes = 0;
     for (const Numbers &numbers : kAll)
-        if (attention_is_narrow(p.*numbers.operand)) bytes += workspace_piece(2 * numbers.elements(p));
+        if (any() && attention_is_narrow(p.*numbers.operand)) bytes += workspace_piece(2 * numbers.elements(p));
     return bytes;
 }
 

@@ -36,6 +36,6 @@ struct AttentionWidened {
 void name_widened(attile_support &support, int32_t dtype);
 
 // Whether a device with tensor cores gets the problem so; nothing where it has no numbers of 8 bits, or kernels that read those are faster.
-AttentionWidened attention_widened(const Device &device, const attile_attention_problem &problem);
+AttentionWidened attention_widened(const attile_attention_problem &problem);
 
 }  // namespace attile::gpu::mma

@@ -81,7 +81,6 @@ const char *why_no_products(const attile_attention_problem &p, std::initializer_
         return "there is nothing to multiply";
     if (p.scale == 0) return "the scale is 0";
     if (is_present(p.key_starts)) return "keys before an entry's first are not to be multiplied";
-    if (attention_has_sparse_mask(p)) return "products do not pass over what a mask of blocks hides, nor know masks of trees";
     for (const attile_operand *x : operands) {
         if (p.compute == ATTILE_F64 && x->dtype != ATTILE_F64) return "an operand is not of float64";
         if (p.compute != ATTILE_F64 && x->dtype != ATTILE_F32 && x->dtype != ATTILE_F16 && x->dtype != ATTILE_BF16)

@@ -41,7 +41,7 @@ ATTILE_LANE_FN T fold_row(T mine, T (&shared)[kGroups], const Combine &combine) 
     return mine;
 }
 
-template <class T, bool kBlock>
+template <class T, bool kBlock, bool kSparse>
 __global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_products_softmax(const ScoreParams params) {
     __shared__ T tops[kGroups], sums[kGroups];
     const AttentionParams &p = params.attention;
@@ -51,7 +51,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_products_softmax
     const SliceRow at(slice, index);
     const AttentionEntry entry = entry_of_thread(p, at.entry);
     const int head = at.head(p);
-    const WideRow<T> row(p, entry, head, at.row);
+    const WideRow<T, kSparse> row(p, entry, head, at.row);
     const int thread = kBlock ? static_cast<int>(threadIdx.x) : lane_index(), threads = kBlock ? kWideThreads : kLanes;
     T *const scores = static_cast<T *>(params.scores) + index * slice.pitch - slice.first_key;
 
@@ -154,11 +154,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_products_look(co
     }
 }
 
+template <class T>
+ScoreKernel softmax_kernel(bool block_a_row, bool sparse) {
+    if (sparse) return block_a_row ? &attention_products_softmax<T, true, true> : &attention_products_softmax<T, false, true>;
+    return block_a_row ? &attention_products_softmax<T, true, false> : &attention_products_softmax<T, false, false>;
+}
+
 }  // namespace
 
-ScoreKernel attention_products_softmax_kernel(bool is_f64, bool block_a_row) {
-    if (is_f64) return block_a_row ? &attention_products_softmax<double, true> : &attention_products_softmax<double, false>;
-    return block_a_row ? &attention_products_softmax<float, true> : &attention_products_softmax<float, false>;
+ScoreKernel attention_products_softmax_kernel(bool is_f64, bool block_a_row, bool sparse) {
+    return is_f64 ? softmax_kernel<double>(block_a_row, sparse) : softmax_kernel<float>(block_a_row, sparse);
 }
 DenseKernel attention_products_gather_kernel(bool is_f64) {
     return is_f64 ? &attention_products_gather<double> : &attention_products_gather<float>;

@@ -15,8 +15,9 @@ struct ScoreParams {
     void *scores, *divisors;
 };
 using ScoreKernel = void (*)(ScoreParams);
-// A block a row, or a lane group: which one takes the keys in which order, so the number of keys alone may choose.
-ScoreKernel attention_products_softmax_kernel(bool is_f64, bool block_a_row);
+// A block a row, or a lane group: which one takes the keys in which order, so the number of keys alone may choose. sparse: there is a mask
+// of blocks or of a tree.
+ScoreKernel attention_products_softmax_kernel(bool is_f64, bool block_a_row, bool sparse);
 
 // Rows of an operand to or from a dense copy of the slice's, [entry][head][member][row][cols]. Of keys the slice's rows are keys, and its
 // members one. Rows that an entry does not have, keys on pages that do not exist among them, are 0 in the copy and left alone elsewhere.

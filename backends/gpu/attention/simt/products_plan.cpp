@@ -165,7 +165,7 @@ class ProductRun {
         if (status == ATTILE_OK) status = launch_product(device_, score_product(p_, at, operands, scores_), last_[0], rest_, stream_);
         if (status == ATTILE_OK) {
             const ScoreParams params = {params_, head_slice(at), scores_, divisors_};
-            status = gpu::launch(device_, attention_products_softmax_kernel(is_f64(), takes_blocks(at.keys)),
+            status = gpu::launch(device_, attention_products_softmax_kernel(is_f64(), takes_blocks(at.keys), attention_has_sparse_mask(p_)),
                                  Dim3{score_blocks(params.slice), 1, 1}, Dim3{kWideThreads, 1, 1}, 0, stream_, params);
         }
         if (status == ATTILE_OK) status = launch_product(device_, value_product(p_, at, operands, scores_), last_[1], rest_, stream_);
@@ -218,7 +218,7 @@ int32_t ProductAttention::describe(Device &device, attile_support &support) cons
     if (status != ATTILE_OK) return status;
     const bool is_f64 = p.compute == ATTILE_F64;
     std::snprintf(support.kernel, sizeof support.kernel, is_f64 ? "attention_products_f64" : "attention_products_f32");
-    const ScoreKernel kernel = attention_products_softmax_kernel(is_f64, takes_blocks(at.keys));
+    const ScoreKernel kernel = attention_products_softmax_kernel(is_f64, takes_blocks(at.keys), attention_has_sparse_mask(p));
     support.predicted_share = share;
     status = describe_slices(device, reinterpret_cast<const void *>(kernel), p, cut, first, second, support);
     if (are_converted(p, {&p.q, &p.k, &p.v, &p.o})) support.level = ATTILE_SUPPORT_EMULATED;

@@ -2,6 +2,7 @@
 // What kernels between products do to a score, one at a time, and where rows and keys are.
 #pragma once
 
+#include "attention/block.h"
 #include "attention/numbers.h"
 #include "attention/simt/head_slice.h"
 
@@ -21,14 +22,16 @@ struct SliceRow {
     ATTILE_LANE_FN int head(const AttentionParams &p) const { return head_kv * static_cast<int>(p.group.divisor) + member; }
 };
 
-// One query row, its scores of type T; keys vary.
-template <class T>
+// One query row, its scores of type T; keys vary. kSparse: there is a mask of blocks or of a tree, which costs registers.
+template <class T, bool kSparse>
 class WideRow {
   public:
     ATTILE_LANE_FN WideRow(const AttentionParams &p, const AttentionEntry &entry, int head, int row)
         : p_(p),
+          entry_(entry),
           range_(p, row, entry.shift, entry.first_key, row < entry.len_q ? entry.len_k : 0),
-          batch_(entry.batch),
+          head_(head),
+          row_(row),
           bias_(entry.batch * p.bias.stride[0] + head * p.bias.stride[1] + row * p.bias.stride[2]),
           allowed_(entry.batch * p.allowed.stride[0] + head * p.allowed.stride[1] + row * p.allowed.stride[2]),
           slope_(0),
@@ -42,6 +45,7 @@ class WideRow {
     // From scale q.k of a key in that range to its score. False: it takes no part. `slope` is the softcap's there.
     ATTILE_LANE_FN bool modify(int key, T &score, T &slope) const {
         slope = 1;
+        if (kSparse && !sparse_mask_shows(p_, entry_, head_, row_, key)) return false;
         if (p_.allowed.data && static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]] == 0) return false;
         if (p_.block_table && !has_page(key)) return false;
         if (p_.softcap != 0) {
@@ -60,12 +64,14 @@ class WideRow {
 
   private:
     ATTILE_LANE_FN bool has_page(int key) const {
-        const int64_t page = p_.block_table[batch_ * p_.block_table_stride[0] + quotient(key, p_.page_size) * p_.block_table_stride[1]];
+        const int64_t page =
+            p_.block_table[entry_.batch * p_.block_table_stride[0] + quotient(key, p_.page_size) * p_.block_table_stride[1]];
         return page >= 0 && page < p_.pages;
     }
     const AttentionParams &p_;
+    const AttentionEntry &entry_;
     const KeyRange range_;
-    const int batch_;
+    const int head_, row_;
     const int64_t bias_, allowed_;
     T slope_;
     const int diagonal_;

@@ -30,15 +30,12 @@ void start(const BackwardCopies &copies, const attile_attention_backward_problem
 
 }  // namespace
 
-BackwardCopies backward_copies(const Device &device, const attile_attention_backward_problem &problem) {
+BackwardCopies backward_copies(const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
     BackwardCopies none;
     none.columns = p.head_dim;
     none.columns_v = p.head_dim_v;
-    // What an entry gets must not depend on how many there are.
-    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, paged = is_present(p.block_table);
-    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || paged || p.head_dim < 1 || p.head_dim_v < 1 ||
-        !attention_copies_pay(p))
+    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || is_present(p.block_table) || p.head_dim < 1 || p.head_dim_v < 1)
         return none;
     BackwardCopies copies;
     const int64_t entries_q = is_present(p.cu_len_q) ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
@@ -56,7 +53,36 @@ BackwardCopies backward_copies(const Device &device, const attile_attention_back
     copies.dq = copy(problem.dq, false, p.head_dim, copies.columns);
     copies.dk = copy(problem.dk, true, p.head_dim, copies.columns);
     copies.dv = copy(problem.dv, true, p.head_dim_v, copies.columns_v);
-    return attention_copies_fit(device, copies.workspace()) ? copies : none;
+    return copies;
+}
+
+SlicedBackwardCopies sliced_backward_copies(const Device &device, const attile_attention_backward_problem &problem, MaskKernels kernels) {
+    const attile_attention_problem &p = *problem.forward;
+    // What an entry gets must not depend on how many there are.
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if (invariant || !attention_copies_pay(p)) return {};
+    SlicedBackwardCopies made;
+    const auto rewrite = [&](const attile_attention_backward_problem &slice) {
+        made.mask_bytes = attention_mask_bytes(*slice.forward, kernels);
+        BackwardProblems masked;
+        masked.copy(slice);
+        masked.forward = made.mask_bytes.plan_for(*slice.forward);
+        made.copies = backward_copies(masked.backward);
+        return std::max(made.mask_bytes.workspace(), made.copies.workspace());
+    };
+    const int64_t bytes = rewrite(problem);
+    if (attention_copies_fit(device, bytes)) return made;
+    const auto fits = [&](const AttentionSlices &slices) {
+        BackwardProblems slice;
+        slice.part(problem, slices.part(p, 0));
+        return attention_copies_fit(device, rewrite(slice.backward)) && attention_copies_pay(slice.forward);
+    };
+    // Sums over batch entries or heads keep them together.
+    const bool has_bias = is_present(problem.dbias);
+    AttentionSlices smallest = smallest_slices(p);
+    if (is_present(problem.dsinks) || (has_bias && problem.bias_extent[0] == 1)) smallest.entries = 1;
+    if (has_bias && problem.bias_extent[1] == 1) smallest.heads = 1;
+    return find_slices(smallest, most_slices(device, bytes), fits, made.slices) ? made : SlicedBackwardCopies();
 }
 
 int64_t BackwardCopies::workspace() const {

@@ -20,37 +20,60 @@ struct BackwardCopies {
     bool place(const attile_attention_backward_problem &problem, BackwardProblems &to, Workspace &workspace, AlignedCopies &copies) const;
 };
 
-// None where none are needed or they do not pay.
-BackwardCopies backward_copies(const Device &device, const attile_attention_backward_problem &problem);
+// None where none are needed.
+BackwardCopies backward_copies(const attile_attention_backward_problem &problem);
 
-// A family's plan of the problem that the copies make, of one whose masks were written as bytes before, if there are any.
-template <class Plan>
-struct CopiedBackward {
+// Those of a slice, whose masks were written as bytes before, if there are any.
+struct SlicedBackwardCopies {
+    AttentionSlices slices;
     AttentionMaskBytes mask_bytes;
     BackwardCopies copies;
+
+    bool any() const { return mask_bytes.any() || copies.any(); }
+};
+// None where none are needed, or they do not pay or find room in any slices. kernels: what the family has for masks of blocks.
+SlicedBackwardCopies sliced_backward_copies(const Device &device, const attile_attention_backward_problem &problem, MaskKernels kernels);
+
+// A family's plan of the problem that a slice's copies make, for all slices.
+template <class Plan>
+struct CopiedBackward {
+    SlicedBackwardCopies made;
     Plan plan;
 
     int32_t describe(Device &device, attile_support &support) const {
         const int32_t status = plan.describe(device, support);
-        if (copies.any()) name_copies(support, "operands");
-        if (mask_bytes.any()) name_mask_bytes(support);
+        if (made.copies.any()) name_copies(support, "operands");
+        if (made.mask_bytes.any()) name_mask_bytes(support);
+        name_slices(support, made.slices);
         return status;
     }
     void move_to(const attile_attention_backward_problem &to) { plan.move_to(to); }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        for (int64_t i = 0; i < made.slices.count(); ++i) {
+            Workspace again = workspace;
+            BackwardProblems slice;
+            slice.part(*plan.problem, made.slices.part(*plan.problem->forward, i));
+            const int32_t status = launch_slice(device, slice.backward, again, stream);
+            if (status != ATTILE_OK) return status;
+        }
+        return ATTILE_OK;
+    }
+
+  private:
+    int32_t launch_slice(Device &device, const attile_attention_backward_problem &slice, Workspace &workspace, Stream stream) const {
         BackwardProblems masked, problems;
-        masked.copy(*plan.problem);
-        int32_t status = mask_bytes.make(device, masked.forward, workspace, stream);
+        masked.copy(slice);
+        int32_t status = made.mask_bytes.make(device, masked.forward, workspace, stream);
         if (status != ATTILE_OK) return status;
-        AlignedCopies made;
-        if (!copies.place(masked.backward, problems, workspace, made))
+        AlignedCopies placed;
+        if (!made.copies.place(masked.backward, problems, workspace, placed))
             return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
-        if (copies.any()) status = made.pack(device, stream);
+        if (made.copies.any()) status = placed.pack(device, stream);
         if (status != ATTILE_OK) return status;
         Plan moved = plan;
         moved.move_to(problems.backward);
         status = moved.launch(device, workspace, stream);
-        return status != ATTILE_OK || !copies.any() ? status : made.unpack(device, stream);
+        return status != ATTILE_OK || !made.copies.any() ? status : placed.unpack(device, stream);
     }
 };
 
@@ -58,18 +81,18 @@ struct CopiedBackward {
 template <class Plan, class Choose>
 Planned<attile_attention_backward_problem> backward_with_copies(Device &device, const attile_attention_backward_problem &problem,
                                                                 MaskKernels kernels, const Choose &choose) {
-    const AttentionMaskBytes mask_bytes = attention_mask_bytes(device, *problem.forward, kernels);
-    BackwardProblems masked;
-    masked.copy(problem);
-    masked.forward = mask_bytes.plan_for(*problem.forward);
-    const BackwardCopies copies = backward_copies(device, masked.backward);
-    if (copies.any() || mask_bytes.any()) {
-        BackwardProblems problems;
-        copies.plan_for(masked.backward, problems);
+    const SlicedBackwardCopies made = sliced_backward_copies(device, problem, kernels);
+    if (made.any()) {
+        BackwardProblems slice, masked, problems;
+        slice.part(problem, made.slices.part(*problem.forward, 0));
+        masked.copy(slice.backward);
+        masked.forward = made.mask_bytes.plan_for(slice.forward);
+        made.copies.plan_for(masked.backward, problems);
         const auto choice = choose(device, problems.backward);
         if (choice.taken) {
-            return Planned<attile_attention_backward_problem>(CopiedBackward<Plan>{mask_bytes, copies, Plan{&problem, choice}},
-                                                              mask_bytes.workspace() + copies.workspace() + choice.plan.workspace);
+            return Planned<attile_attention_backward_problem>(
+                CopiedBackward<Plan>{made, Plan{&problem, choice}},
+                made.mask_bytes.workspace() + made.copies.workspace() + choice.plan.workspace);
         }
     }
     const auto choice = choose(device, problem);

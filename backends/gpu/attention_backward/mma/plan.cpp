@@ -21,6 +21,17 @@ int64_t prepare_row_blocks(const attile_attention_problem &p) {
 
 }  // namespace
 
+void BackwardProblems::part(const attile_attention_backward_problem &problem, const AttentionPart &part) {
+    copy(problem);
+    const int64_t head_q = part.head * (forward.heads_q / forward.heads_kv);
+    forward = attention_part(*problem.forward, part);
+    for (attile_operand *x : {&backward.dout, &backward.dlse, &backward.dq, &backward.dbias, &backward.dsinks})
+        move_operand(*x, part.entry, head_q);
+    for (attile_operand *x : {&backward.dk, &backward.dv}) move_operand(*x, part.entry, part.head);
+    if (backward.bias_extent[0] != 1) backward.bias_extent[0] = forward.batch;
+    if (backward.bias_extent[1] != 1) backward.bias_extent[1] = forward.heads_q;
+}
+
 BackwardChoice backward_declined(const Declined &why) {
     BackwardChoice choice;
     choice.declined = why;

@@ -7,6 +7,7 @@
 
 #include "attention/mma/mask_bytes.h"
 #include "attention/mma/plan.h"
+#include "attention/part.h"
 #include "attention_backward/mma/task.h"
 #include "attention_backward/plan.h"
 
@@ -24,6 +25,8 @@ struct BackwardProblems {
         backward = problem;
         backward.forward = &forward;
     }
+    // Some entries and heads of it, and of sums over either all.
+    void part(const attile_attention_backward_problem &problem, const AttentionPart &part);
 };
 
 // A plan in the operation's terms, or the reason why there is none.

@@ -10,7 +10,7 @@
 namespace attile::gpu::simt {
 namespace {
 
-template <class T, bool kBlock>
+template <class T, bool kBlock, bool kSparse>
 __global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_backward_composed(const GradientParams params) {
     const AttentionBackwardParams &b = params.backward;
     const AttentionParams &p = b.forward;
@@ -20,7 +20,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_backward_compose
     const SliceRow at(slice, index);
     const AttentionEntry entry = entry_of_thread(p, at.entry);
     const int head = at.head(p);
-    const WideRow<T> row(p, entry, head, at.row);
+    const WideRow<T, kSparse> row(p, entry, head, at.row);
     const BackwardRow<T> numbers =
         static_cast<const BackwardRow<T> *>(b.rows)[(static_cast<int64_t>(at.entry) * p.heads.divisor + head) * b.rows_allotted + at.row];
     T *const scores = static_cast<T *>(params.scores) + index * slice.pitch - slice.first_key;
@@ -48,11 +48,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWideThreads, 4) attention_backward_compose
     }
 }
 
+template <class T>
+GradientKernel composed_kernel(bool block_a_row, bool sparse) {
+    if (sparse) return block_a_row ? &attention_backward_composed<T, true, true> : &attention_backward_composed<T, false, true>;
+    return block_a_row ? &attention_backward_composed<T, true, false> : &attention_backward_composed<T, false, false>;
+}
+
 }  // namespace
 
-GradientKernel attention_backward_composed_kernel(bool is_f64, bool block_a_row) {
-    if (is_f64) return block_a_row ? &attention_backward_composed<double, true> : &attention_backward_composed<double, false>;
-    return block_a_row ? &attention_backward_composed<float, true> : &attention_backward_composed<float, false>;
+GradientKernel attention_backward_composed_kernel(bool is_f64, bool block_a_row, bool sparse) {
+    return is_f64 ? composed_kernel<double>(block_a_row, sparse) : composed_kernel<float>(block_a_row, sparse);
 }
 
 }  // namespace attile::gpu::simt

@@ -15,6 +15,7 @@ struct GradientParams {
     void *scores, *gradients;
 };
 using GradientKernel = void (*)(GradientParams);
-GradientKernel attention_backward_composed_kernel(bool is_f64, bool block_a_row);  // kWideThreads
+// kWideThreads. As attention_products_softmax_kernel().
+GradientKernel attention_backward_composed_kernel(bool is_f64, bool block_a_row, bool sparse);
 
 }  // namespace attile::gpu::simt

@@ -256,8 +256,8 @@ class ComposedBackwardRun {
     int32_t make_gradients(const SlicePlace &at) {
         set_launch(at);
         const GradientParams params = {params_, head_slice(at), scores_, gradients_};
-        return launch(device_, attention_backward_composed_kernel(is_f64(), takes_blocks(at.keys)), Dim3{score_blocks(params.slice), 1, 1},
-                      Dim3{kWideThreads, 1, 1}, 0, stream_, params);
+        const GradientKernel kernel = attention_backward_composed_kernel(is_f64(), takes_blocks(at.keys), attention_has_sparse_mask(p_));
+        return launch(device_, kernel, Dim3{score_blocks(params.slice), 1, 1}, Dim3{kWideThreads, 1, 1}, 0, stream_, params);
     }
     // A slice's pairs and units follow one another.
     void set_launch(const SlicePlace &at) {
@@ -328,7 +328,7 @@ int32_t ComposedBackward::describe(Device &device, attile_support &support) cons
     std::snprintf(support.kernel, sizeof support.kernel, is_f64 ? "attention_backward_products_f64" : "attention_backward_products_f32");
     attention_backward_count(*problem, support);
     support.predicted_share = share;
-    const GradientKernel kernel = attention_backward_composed_kernel(is_f64, takes_blocks(at.keys));
+    const GradientKernel kernel = attention_backward_composed_kernel(is_f64, takes_blocks(at.keys), attention_has_sparse_mask(p));
     status = describe_slices(device, reinterpret_cast<const void *>(kernel), p, cut, first, second, support);
     if (are_converted(p, {&p.q, &p.k, &p.v, &problem->dout, &problem->dq, &problem->dk, &problem->dv}))
         support.level = ATTILE_SUPPORT_EMULATED;
