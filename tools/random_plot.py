@@ -36,7 +36,7 @@ def shortened(random, chosen, options):
     time = "best_seconds" if random["threads"] else "median_seconds"  # As the program clocks drawn problems on a processor and on a device.
     shares = {}
     for row in chosen["results"]:
-        if "median_seconds" in row:
+        if "median_seconds" in row and row["case"].split("/")[1] + "_flops" in random["roof"]:  # The roofline has no peak of 8 bits.
             shares.setdefault(row["operation"], []).append(dict(case=row["case"], share=round(share(row, random["roof"], time), 4)))
     return dict(facts=facts, distributions=random["distributions"], chosen=shares)
 

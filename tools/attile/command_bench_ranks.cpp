@@ -142,7 +142,7 @@ Result run_case(const Rank &rank, const BenchCase &one, double seconds, std::map
         result.least = std::min(result.least, of_rank[2]);
         result.most = std::max(result.most, of_rank[2]);
     }
-    rate = {result.timing.median, result.support.flops};
+    if (result.timing.tells_rate()) rate = {result.timing.median, result.support.flops};
     return result;
 }
 

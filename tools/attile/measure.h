@@ -12,6 +12,9 @@ struct Timing {
     double best = 0;
     double spread = 0;  // Distance between the quartiles, as a share of the median.
     int samples = 0;
+
+    // Does it tell how long a larger piece of work takes? A short call mostly tells what a call costs.
+    bool tells_rate() const { return median >= 1e-4; }
 };
 
 // Of seconds a call, not empty.
