@@ -52,9 +52,10 @@ Result run_case(const Context &context, const BenchCase &one, double seconds, st
         result.why = "left out: needs " + bytes_text(static_cast<double>(run.bytes()));
         return result;
     }
-    const std::string operation = std::string(bench::operation_name(one.operation)) + (one.exact ? "_exact" : "");
+    const std::string plain(bench::operation_name(one.operation)), operation = plain + (one.exact ? "_exact" : "");
     Rate &rate = rates[operation + "/" + std::string(bench::dtype_name(one.dtype))];
     if (!(rate.work > 0)) rate = rates[operation];  // The first of its type: as another type.
+    if (!(rate.work > 0)) rate = rates[plain];      // The first exact one: no faster than others.
     // Three samples and two calls before them.
     const double expected = rate.work > 0 ? 5 * rate.seconds * work_of(one, support) / rate.work : 0;
     if (expected > 5 * seconds) {
