@@ -2,10 +2,10 @@
 // A GPU that is a program: it reads the PTX that the compiler made of a kernel and runs it, lane by lane, with the memory of the process as
 // the device's. Tensor cores, TMA and clusters are there, time is not. Copies come as late as they may and leave NaN in their
 // place until then, memory begins as NaN, and every access is checked. Faults besides: threads that wait for what never comes, writing what
-// wgmma may still read, having TMA or tensor cores read what threads wrote to shared memory without a fence, and warps at one
-// word of shared memory in no order. What it does not find: fences missing around global memory, sums of wgmma that are used before they
-// are waited for (products are done when they are issued, as registers tied by the compiler want), and lanes of one warp at one word, or
-// blocks at one of global memory, in no order.
+// wgmma may still read, having TMA or tensor cores read what threads wrote to shared memory without a fence, warps at one word of shared
+// memory in no order, and a block that ends before it knows that another one's arrivals at its barriers are there. What it does not find:
+// fences missing around global memory, sums of wgmma that are used before they are waited for (products are done when they are issued, as
+// registers tied by the compiler want), and lanes of one warp at one word, or blocks at one of global memory, in no order.
 //
 // ptx_module.cpp finds kernels in a module's text, ptx_read.cpp makes a Kernel of one, ptx_places.cpp gives its registers places,
 // machine.cpp runs it. What instructions do stands in plain.cpp (arithmetic), convert.cpp, load_store.cpp, together.cpp (lanes and warps
