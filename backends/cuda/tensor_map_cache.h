@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tensor maps that the driver made for a device's latest calls: a map depends on nothing but the address, type and shape that it was
-// made of. Nobody waits: where another thread is at a place, the driver is asked as if nothing were there.
+// made of. Nobody waits: where another thread is at a set, the driver is asked as if nothing were there.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -34,33 +35,40 @@ class TensorMapCache {
     };
 
     bool find(const Key &key, gpu::TensorMap *map) {
-        Place &place = place_of(key);
-        if (place.is_taken.test_and_set(std::memory_order_acquire)) return false;
-        const bool is_found = place.is_filled && gpu::is_same(place.key, key);
-        if (is_found) *map = place.map;
-        place.is_taken.clear(std::memory_order_release);
+        Set &set = set_of(key);
+        if (set.is_taken.test_and_set(std::memory_order_acquire)) return false;
+        const auto *const found =
+            std::find_if(set.kept.begin(), set.kept.end(), [&](const Kept &each) { return each.is_filled && gpu::is_same(each.key, key); });
+        const bool is_found = found != set.kept.end();
+        if (is_found) *map = found->map;
+        set.is_taken.clear(std::memory_order_release);
         return is_found;
     }
     void keep(const Key &key, const gpu::TensorMap &map) {
-        Place &place = place_of(key);
-        if (place.is_taken.test_and_set(std::memory_order_acquire)) return;
-        place.key = key;
-        place.map = map;
-        place.is_filled = true;
-        place.is_taken.clear(std::memory_order_release);
+        Set &set = set_of(key);
+        if (set.is_taken.test_and_set(std::memory_order_acquire)) return;
+        set.kept[set.oldest] = {true, key, map};
+        set.oldest = (set.oldest + 1) % kOfSet;
+        set.is_taken.clear(std::memory_order_release);
     }
 
   private:
-    struct Place {
-        std::atomic_flag is_taken = ATOMIC_FLAG_INIT;
+    struct Kept {
         bool is_filled = false;
         Key key;
         gpu::TensorMap map;
     };
-    static constexpr std::size_t kPlaces = 256;  // As many as a step of a model has operands and layers, at least.
-    Place &place_of(const Key &key) { return places_[gpu::hash_of(key) % kPlaces]; }
+    // As many as a step of a model has operands and layers, at least. In sets, for of single places two operands of a call would now and
+    // then share one, and both maps be made anew in every call.
+    static constexpr std::size_t kSets = 64, kOfSet = 4;
+    struct Set {
+        std::atomic_flag is_taken = ATOMIC_FLAG_INIT;
+        std::size_t oldest = 0;
+        std::array<Kept, kOfSet> kept;
+    };
+    Set &set_of(const Key &key) { return sets_[gpu::hash_of(key) % kSets]; }
 
-    std::array<Place, kPlaces> places_;
+    std::array<Set, kSets> sets_;
 };
 
 }  // namespace attile::cuda
