@@ -147,14 +147,18 @@ TEST(VirtualGpuTest, FencesBetweenProxies) {
     EXPECT_EQ(array.data()[0], 5u);
 }
 
-// The same of TMA and its barrier, into another block of the cluster; who looks before it waits is found.
-TEST(VirtualGpuTest, TransactionsOfACluster) {
-    const Array<uint32_t> array(numbers(128));
-    const std::string send = R"(
+// A barrier of each block of a cluster, by its first thread; %p1: the others. %r3: the block's rank.
+const std::string kInitInCluster = R"(
         mov.u32 %r20, memory;
         mov.u32 %r3, %cluster_ctarank;
         setp.ne.u32 %p1, %r1, 0;
         @!%p1 mbarrier.init.shared::cta.b64 [%r20], 1;
+        )";
+
+// The same of TMA and its barrier, into another block of the cluster; who looks before it waits is found.
+TEST(VirtualGpuTest, TransactionsOfACluster) {
+    const Array<uint32_t> array(numbers(128));
+    const std::string send = kInitInCluster + R"(
         barrier.cluster.arrive.aligned;
         barrier.cluster.wait.aligned;
         setp.ne.u32 %p2, %r3, 0;
@@ -188,11 +192,7 @@ TEST(VirtualGpuTest, TransactionsOfACluster) {
 // none.
 TEST(VirtualGpuTest, ArrivalsThatMayComeLate) {
     const Array<uint32_t> array(numbers(128));
-    const std::string send = R"(
-        mov.u32 %r20, memory;
-        mov.u32 %r3, %cluster_ctarank;
-        setp.ne.u32 %p1, %r1, 0;
-        @!%p1 mbarrier.init.shared::cta.b64 [%r20], 1;
+    const std::string send = kInitInCluster + R"(
         fence.mbarrier_init.release.cluster;
         barrier.cluster.arrive.relaxed.aligned;
         barrier.cluster.wait.acquire.aligned;

@@ -39,11 +39,10 @@ void name_mask_bytes(attile_support &support) {
 }
 
 AttentionMaskBytes attention_mask_bytes(const attile_attention_problem &p, MaskKernels kernels) {
-    AttentionMaskBytes bytes;
-    if (!attention_has_sparse_mask(p) || is_present(p.block_table) || p.len_q < 1 || p.len_k < 1) return bytes;
+    if (!attention_has_sparse_mask(p) || is_present(p.block_table) || p.len_q < 1 || p.len_k < 1) return {};
     if (kernels != MaskKernels::kNone && !attention_changes_scores(p)) {
         const bool is_slow = p.len_q >= kTreeRows && p.tree_keys >= p.len_k / kTreeShare;
-        if (!is_present(p.tree_mask) || (kernels == MaskKernels::kOfBlocksAndTrees && (!is_slow || is_present(p.block_mask)))) return bytes;
+        if (!is_present(p.tree_mask) || (kernels == MaskKernels::kOfBlocksAndTrees && (!is_slow || is_present(p.block_mask)))) return {};
     }
     const attile_operand *const masks[] = {&p.allowed, &p.block_mask, &p.tree_mask};
     const auto differ = [&](int axis) {
@@ -56,7 +55,7 @@ AttentionMaskBytes attention_mask_bytes(const attile_attention_problem &p, MaskK
     made.heads = differ(1) ? p.heads_q : 1;
     made.rows = p.len_q;
     made.row_bytes = ceil_div(p.len_k, kMaskBytesAtOnce) * kMaskBytesAtOnce;
-    return made.entries > 0 && made.rows * made.row_bytes < INT32_MAX ? made : bytes;
+    return made.entries > 0 && made.rows * made.row_bytes < INT32_MAX ? made : AttentionMaskBytes();
 }
 
 int64_t AttentionMaskBytes::workspace() const { return any() ? workspace_piece(entries * heads * rows * row_bytes) : 0; }

@@ -34,8 +34,7 @@ struct AttentionMaskBytes {
 // Says so in a plan's text.
 void name_mask_bytes(attile_support &support);
 
-// Whose kernels these are: those that pass over what a mask of blocks hides and know masks of trees, if they change no score besides, get
-// bytes where that is faster.
+// Which of these masks a family has kernels for that need no bytes, where nothing else is done to scores.
 enum class MaskKernels { kNone, kOfBlocks, kOfBlocksAndTrees };
 
 // Nothing where there is no such mask or kernels have a way of their own, or there is a page table.

@@ -28,6 +28,11 @@ void start(const BackwardCopies &copies, const attile_attention_backward_problem
     to.forward.head_dim_v = copies.columns_v;
 }
 
+void plan_for_masks(const AttentionMaskBytes &mask_bytes, const attile_attention_backward_problem &problem, BackwardProblems &to) {
+    to.copy(problem);
+    to.forward = mask_bytes.plan_for(*problem.forward);
+}
+
 }  // namespace
 
 BackwardCopies backward_copies(const attile_attention_backward_problem &problem) {
@@ -56,6 +61,12 @@ BackwardCopies backward_copies(const attile_attention_backward_problem &problem)
     return copies;
 }
 
+void SlicedBackwardCopies::plan_for(const attile_attention_backward_problem &slice, BackwardProblems &to) const {
+    BackwardProblems masked;
+    plan_for_masks(mask_bytes, slice, masked);
+    copies.plan_for(masked.backward, to);
+}
+
 SlicedBackwardCopies sliced_backward_copies(const Device &device, const attile_attention_backward_problem &problem, MaskKernels kernels) {
     const attile_attention_problem &p = *problem.forward;
     // What an entry gets must not depend on how many there are.
@@ -63,10 +74,9 @@ SlicedBackwardCopies sliced_backward_copies(const Device &device, const attile_a
     if (invariant || !attention_copies_pay(p)) return {};
     SlicedBackwardCopies made;
     const auto rewrite = [&](const attile_attention_backward_problem &slice) {
-        made.mask_bytes = attention_mask_bytes(*slice.forward, kernels);
         BackwardProblems masked;
-        masked.copy(slice);
-        masked.forward = made.mask_bytes.plan_for(*slice.forward);
+        made.mask_bytes = attention_mask_bytes(*slice.forward, kernels);
+        plan_for_masks(made.mask_bytes, slice, masked);
         made.copies = backward_copies(masked.backward);
         return std::max(made.mask_bytes.workspace(), made.copies.workspace());
     };

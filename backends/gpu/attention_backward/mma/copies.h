@@ -30,6 +30,9 @@ struct SlicedBackwardCopies {
     BackwardCopies copies;
 
     bool any() const { return mask_bytes.any() || copies.any(); }
+    int64_t workspace() const { return mask_bytes.workspace() + copies.workspace(); }
+    // The problem that they stand for a slice with, and no addresses of theirs.
+    void plan_for(const attile_attention_backward_problem &slice, BackwardProblems &to) const;
 };
 // None where none are needed, or they do not pay or find room in any slices. kernels: what the family has for masks of blocks.
 SlicedBackwardCopies sliced_backward_copies(const Device &device, const attile_attention_backward_problem &problem, MaskKernels kernels);
@@ -83,16 +86,13 @@ Planned<attile_attention_backward_problem> backward_with_copies(Device &device, 
                                                                 MaskKernels kernels, const Choose &choose) {
     const SlicedBackwardCopies made = sliced_backward_copies(device, problem, kernels);
     if (made.any()) {
-        BackwardProblems slice, masked, problems;
+        BackwardProblems slice, problems;
         slice.part(problem, made.slices.part(*problem.forward, 0));
-        masked.copy(slice.backward);
-        masked.forward = made.mask_bytes.plan_for(slice.forward);
-        made.copies.plan_for(masked.backward, problems);
+        made.plan_for(slice.backward, problems);
         const auto choice = choose(device, problems.backward);
         if (choice.taken) {
-            return Planned<attile_attention_backward_problem>(
-                CopiedBackward<Plan>{made, Plan{&problem, choice}},
-                made.mask_bytes.workspace() + made.copies.workspace() + choice.plan.workspace);
+            return Planned<attile_attention_backward_problem>(CopiedBackward<Plan>{made, Plan{&problem, choice}},
+                                                              made.workspace() + choice.plan.workspace);
         }
     }
     const auto choice = choose(device, problem);

@@ -40,8 +40,8 @@ struct BackwardShape {
 
     static constexpr int warpgroups() { return 2; }  // Consumers, of 64 keys each; one producer warpgroup besides.
     static constexpr int stages() { return 2; }      // Of Q, of dO, of dS and of dQ.
-    // Of steps that the producer tells of under a mask of blocks. The sums of a step are added at most four steps after the next one to
-    // load.
+    // Places for what the producer says of a step under a mask of blocks. A place is free again when the step's sums have been added, which
+    // is before the producer is so many steps further.
     static constexpr int told_steps() { return 8; }
     static constexpr int threads() { return 128 * (warpgroups() + 1); }
     static constexpr int finish_threads() { return 128 * warpgroups(); }

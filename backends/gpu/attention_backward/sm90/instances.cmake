@@ -7,6 +7,7 @@
 #   cols64_modified   128 x 64   32 + 2 (16 + 16 + 16 + 0.5) = 129                       240; 70 words
 #   cols256     64 x  64     64 + 2 (64 + 16, P + 0.5)   = 225                            240; none
 #   cols128_modified, cols256_modified: as cols128, cols256                               240; 150 and 57 words
+#   of a mask of blocks   as the plain ones, and 128 bytes                                240; 55 words at 64 and 128 columns, 40 at 256
 #
 # At launch 168 registers. Bound: a step of 64 rows at 128 columns takes 2560 cycles of the tensor cores and 2800 of shared memory.
 # Record: docs/kernels/attention-backward-sm90.md. What the settings mean: attention_backward/sm90/arguments.h.

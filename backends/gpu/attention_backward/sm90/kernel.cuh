@@ -13,7 +13,6 @@
 
 #include "attention_backward/sm90/consumer.cuh"
 #include "attention_backward/sm90/producer.cuh"
-#include "attention_backward/sm90/shown.cuh"
 
 namespace attile::gpu::sm90 {
 

@@ -12,8 +12,8 @@ namespace attile::gpu::sm90 {
 
 struct BackwardStep {
     int tile, head;  // Of rows; the query head.
-    uint32_t flags;
-    uint32_t next;  // The number of the block that adds to the tile's dQ next, as own_order() gives it; the largest if there is none.
+    uint32_t flags;  // Of those below.
+    uint32_t next;   // The number of the block that adds to the tile's dQ next, as own_order() gives it; the largest if there is none.
 
     static constexpr uint32_t kFirstOfTile = 1, kLast = 2;  // No block adds to the tile's dQ before; no step of this block comes after.
     __device__ __forceinline__ static BackwardStep read(uint32_t from) {

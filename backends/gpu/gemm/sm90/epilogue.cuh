@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The epilogue: from a warpgroup's sums to D, in one of four ways. Narrow: the sums are narrowed and pass through a strip of shared memory
-// that each warp has, so that whole lines are stored. Floats: stored from registers as float32. General: each warp passes 16 rows by up to
-// 64 columns of sums through its strip, so that neighbouring lanes hold neighbours of a row of D, and applies bias, C and activation.
+// that each warp has, so that whole lines are stored. Wide: four bytes an element (wide_store.cuh). General: each warp passes 16 rows by up
+// to 64 columns of sums through its strip, so that neighbouring lanes hold neighbours of a row of D, and applies bias, C and activation.
 // Split: the same, after all blocks of the cluster have left their sums in shared memory; each block adds in order of rank, and stores a
 // share of the tile. Kernels that fuse (GemmEnd) have the first two, after what is done to the sums in registers (fuse.cuh).
 #pragma once

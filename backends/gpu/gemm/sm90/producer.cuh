@@ -267,9 +267,9 @@ __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmB
         }
         filled = 0;
     }
+    // A block that shares a panel may not end before all arrivals of the other one's consumers are here. A relaxed barrier of the cluster
+    // would not tell: it overtakes them where stores to memory hold them up.
     if (!block.shares) return;
-        // The block may not end before all that the other one's consumers arrive with is here. A barrier of the cluster would not tell: it
-        // passes them where stores to memory hold them up.
 #pragma unroll 1
     for (int i = 0; i < Config::kStages; ++i) {
         barrier_wait(block.empty(stage), parity ^ 1);

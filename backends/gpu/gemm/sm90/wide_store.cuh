@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums to a D of four bytes an element, float32 or int32. A thread has pairs of neighbours of two rows, as wgmma leaves them: four lanes
-// fill a sector of 32 bytes from their registers. Where rows of D begin within sectors these would be parts of two, and each part takes the
-// L2 cache as long as a sector; there sums pass through the warp's strip of shared memory, so that all lanes store neighbours of one row.
+// Sums to a D of four bytes an element, float32 or int32. A thread has pairs of neighbours of two rows, as wgmma leaves them, and stores a
+// pair at once. Where rows of D do not begin at multiples of 8 bytes it would take two stores, each of parts of sectors, which take the L2
+// cache as long as whole ones; there sums pass through the warp's strip of shared memory, so that all lanes store neighbours of one row.
 #pragma once
 
 #include "gemm/sm90/arguments.h"
