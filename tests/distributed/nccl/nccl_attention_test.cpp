@@ -47,7 +47,10 @@ void expect_right(int ranks, std::vector<int> methods, std::size_t step,
     }
 }
 
-class NcclAttention : public testing::TestWithParam<int> {};
+class NcclAttention : public testing::TestWithParam<int> {
+  protected:
+    void SetUp() override { ATTILE_SKIP_WITHOUT_DEVICES(GetParam()); }
+};
 
 TEST_P(NcclAttention, EveryMethodAndOption) {
     expect_right(GetParam(),
@@ -86,6 +89,7 @@ void expect_the_same_bits(const CaseOverRanks &one, int method) {
 }
 
 TEST(NcclBits, AreThoseOfThreads) {
+    ATTILE_SKIP_WITHOUT_DEVICES(3);
     for (const int method : {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_ALL_TO_ALL, ATTILE_METHOD_TREE}) {
         expect_the_same_bits(ShardedCase(case_of(options()[14], ATTILE_BF16)), method);
     }

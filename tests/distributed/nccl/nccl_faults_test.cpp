@@ -41,6 +41,7 @@ class NcclJoining : public NcclTest {};
 class NcclFaults : public NcclTest {};
 
 TEST_F(NcclComm, KnowsItsRankAndRanks) {
+    ATTILE_SKIP_WITHOUT_DEVICES(3);
     const NcclComms comms(3);
     RanksOptions options = ranks_of(comms, 3);
     options.join = [&](int rank, attile_comm_options *one) {
@@ -87,6 +88,7 @@ struct Misfit {
 };
 
 TEST_F(NcclJoining, AMisfitIsAStatusOnEveryRank) {
+    ATTILE_SKIP_WITHOUT_DEVICES(3);
     const Misfit misfits[] = {
         {[](attile_comm_options *one) { one->rank = 0, one->ranks = 3; }, ATTILE_ERROR_INVALID_VALUE,
          "options->rank is 0 and options->ranks 3, and of the communicator this is rank 1 of 3"},
@@ -158,6 +160,7 @@ TEST_F(NcclJoining, ARankThatNeverComesIsLate) {
 }
 
 TEST_F(NcclFaults, ARankThatMakesNoCallIsLate) {
+    ATTILE_SKIP_WITHOUT_DEVICES(3);
     const NcclComms comms(3);
     RanksOptions options = ranks_of(comms, 3);
     options.timeout = 0.5;
@@ -196,6 +199,7 @@ TEST_F(NcclFaults, AnErrorOfNcclIsAStatusOnEveryRank) {
 }
 
 TEST_F(NcclFaults, ARanksOwnFailureReachesAll) {
+    ATTILE_SKIP_WITHOUT_DEVICES(3);
     const NcclComms comms(3);
     const auto results = call_twice<SmallCall>(ranks_of(comms, 3), [](Rank &rank, SmallCall &call) {
         if (rank.rank == 1) call.local.k.shape[3] = 7;
@@ -230,6 +234,7 @@ TEST_F(NcclFaults, ARankWithoutDeviceMemoryIsAStatusOnAll) {
 
 // It was never aborted: ranks join again by it.
 TEST_F(NcclFaults, LeaveTheCallersCommunicatorAsItIs) {
+    ATTILE_SKIP_WITHOUT_DEVICES(3);
     const NcclComms comms(3);
     RanksOptions options = ranks_of(comms, 3);
     options.timeout = 0.3;

@@ -30,7 +30,10 @@ void expect_right(int ranks, const std::vector<GridProduct> &products, Placement
     });
 }
 
-class NcclGemm : public testing::TestWithParam<int> {};
+class NcclGemm : public testing::TestWithParam<int> {
+  protected:
+    void SetUp() override { ATTILE_SKIP_WITHOUT_DEVICES(GetParam()); }
+};
 
 TEST_P(NcclGemm, AnyLayoutGivesWhatOneRankGives) {
     const std::uint64_t count = number("ATTILE_GRID_PROBLEMS", 120);
@@ -148,6 +151,7 @@ TEST(NcclGemmQuery, SaysWhereMessagesLie) {
 
 // A rank whose tensors are on the host among others whose are on the device.
 TEST(NcclGemmPlaces, MayDifferFromRankToRank) {
+    ATTILE_SKIP_WITHOUT_DEVICES(3);
     const NcclComms comms(3);
     run_ranks(ranks_of(comms, 3), [&](Rank &rank) {
         ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;

@@ -75,7 +75,7 @@ TEST(NcclProcess, DISABLED_Rank) {
 
 TEST(NcclProcesses, AreRanks) {
     for (const int ranks : {2, 4}) {
-        if (!opens(device_of_rank(ranks - 1))) GTEST_SKIP() << "there are fewer than " << ranks << " devices";
+        ATTILE_SKIP_WITHOUT_DEVICES(ranks);
         ncclUniqueId id;
         ASSERT_EQ(Nccl::instance().function<attile_nccl_unique_id_fn>("ncclGetUniqueId")(&id), 0);
         setenv(kRanks, std::to_string(ranks).c_str(), 1);

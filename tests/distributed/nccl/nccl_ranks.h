@@ -2,6 +2,8 @@
 // Communicators of NCCL for ranks that are threads. ATTILE_TEST_NCCL names a library of NCCL; without it the stand-in is taken.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -30,6 +32,10 @@ class Nccl {
     bool is_stand_in_ = false;
     std::string failure_;
 };
+
+// Skips a test, or in SetUp() all of its fixture, where NCCL itself has fewer devices than ranks.
+#define ATTILE_SKIP_WITHOUT_DEVICES(ranks) \
+    if (!attile::test::opens(attile::test::device_of_rank((ranks)-1))) GTEST_SKIP() << "there are fewer than " << (ranks) << " devices"
 
 // As many as there are devices, one for each rank; ended with the object.
 class NcclComms {
