@@ -172,6 +172,7 @@ set(ATTILE_GPU_SM80_HOSTS
 set(ATTILE_GPU_SM90_FAMILIES attention/sm90 attention_backward/sm90 gemm/sm90)
 set(ATTILE_GPU_SM90_KERNELS
   attention/sm90/transpose.cu
+  attention_backward/sm90/bias.cu
   gemm/sm90/add_parts.cu
   gemm/sm90/few_rows.cu
 )

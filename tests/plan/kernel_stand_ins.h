@@ -47,7 +47,8 @@ template <class Element>
 void attention_backward_add_parts() {}
 template <class Element>
 void attention_backward_bias() {}
-inline void attention_backward_add_bias_parts() {}
+template <int kBlocks>
+void attention_backward_add_bias_parts() {}
 template <class Element, int kLanes, bool kChecks>
 void attention_backward_prepare() {}
 template <class Element, class Config>

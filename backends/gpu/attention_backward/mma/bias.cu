@@ -9,7 +9,8 @@ namespace {
 template <class Element>
 BackwardBiasKernels kernels() {
     return {reinterpret_cast<const void *>(&attention_backward_bias<Element>),
-            reinterpret_cast<const void *>(&attention_backward_add_bias_parts)};
+            reinterpret_cast<const void *>(&attention_backward_add_bias_parts<kWarpBiasBlocks>), bias_shared_bytes<kWarpBiasFound>(), 0.3,
+            0};
 }
 
 }  // namespace

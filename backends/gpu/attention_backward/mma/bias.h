@@ -11,6 +11,8 @@ namespace attile::gpu::mma {
 // A tile of the gradient is 128 rows by 128 keys of one entry and head of the bias. Operands stream by 64 columns at a time.
 inline constexpr int32_t kBiasTile = 128, kBiasThreads = 256, kBiasColumns = 64, kBiasStages = 3;
 inline constexpr int32_t kBiasOfThread = kBiasTile * kBiasTile / kBiasThreads;
+// Of 16 rows that a warp has: 64 rows by 32 keys by mma.sync, 16 rows by 128 keys as a warp of a warpgroup.
+inline constexpr int kWarpBiasBlocks = 4, kGroupBiasBlocks = 1;
 // One of the entries and heads that a tile sums over, as far as it has the tile.
 struct BiasMember {
     const char *q, *k, *dout, *v;  // The tile's first row or key.
@@ -21,17 +23,25 @@ struct BiasMember {
     int32_t is_there;    // 0: there are no more.
     int32_t is_whole;    // All of the tile is seen.
 };
+// A lane looks for each of kFound at a time. What was found last is in use while the next are written.
+template <int32_t kFound>
 struct BiasMembers {
-    static constexpr int32_t kKnown = 4;  // At a time.
+    static_assert(kFound > 3, "as many are in use");
+    static constexpr int32_t kKnown = 2 * kFound;
     BiasMember known[kKnown];
-    int32_t batch, head, left;  // The next, counted from the bias's entry and head, and how many are left.
+    int32_t next, end;  // Which are left, of all pairs of entry and head that share the bias.
+    int32_t found;
 };
 inline constexpr int32_t kBiasOperandBytes = kBiasTile * kBiasColumns * 2, kBiasNumberBytes = 8 * kBiasTile;
 // Stages of two operands, lse and delta of two members' rows, the bias in float32, members.
 inline constexpr int32_t kBiasNumbersAt = kBiasStages * 2 * kBiasOperandBytes, kBiasAt = kBiasNumbersAt + 2 * kBiasNumberBytes,
-                         kBiasMembersAt = kBiasAt + 4 * kBiasTile * kBiasTile,
-                         kBiasSharedBytes = kBiasMembersAt + static_cast<int32_t>(sizeof(BiasMembers));
-static_assert(kBiasSharedBytes <= 163 * 1024, "what capability 8.0 has");
+                         kBiasMembersAt = kBiasAt + 4 * kBiasTile * kBiasTile;
+inline constexpr int32_t kWarpBiasFound = 6, kGroupBiasFound = 16;
+template <int32_t kFound>
+constexpr int32_t bias_shared_bytes() {
+    return kBiasMembersAt + static_cast<int32_t>(sizeof(BiasMembers<kFound>));
+}
+static_assert(bias_shared_bytes<kWarpBiasFound>() <= 163 * 1024, "what capability 8.0 has");
 
 struct BackwardBiasTask : BackwardTask {
     int32_t row_tiles, key_tiles;
@@ -43,8 +53,11 @@ struct BackwardBiasTask : BackwardTask {
 
 struct BackwardBiasKernels {
     const void *gradient, *add_parts;
+    int32_t shared_bytes;
+    double rate;            // Of products, as a share of the tensor cores' peak, and
+    double member_seconds;  // what a member takes besides, as measured where members are many.
 };
-// For operands of a type.
+// For operands of a type, by mma.sync.
 BackwardBiasKernels backward_bias_kernels(int32_t dtype);
 
 }  // namespace attile::gpu::mma

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "attention_backward/mma/bias.h"
 #include "host/sizes.h"
 
 namespace attile::gpu::mma {
@@ -16,10 +15,12 @@ constexpr int64_t kSumsShare = 64, kMostSums = 512ll << 20;
 
 // Seconds of the kernel, and of the one that adds up its parts, with members cut into so many.
 double seconds_of(const DeviceProperties &device, const attile_attention_problem &p, const BiasGradient &plan, int64_t parts) {
-    constexpr double kRate = 0.3, kAnyPeak = 3e14, kAnyBandwidth = 1.5e12, kLaunch = 3e-6, kEnds = 4e-6;
+    constexpr double kAnyPeak = 3e14, kAnyBandwidth = 1.5e12, kLaunch = 3e-6, kEnds = 4e-6;
     const double units = std::max(device.compute_units, 1), peak = device.peak_flops_f16 > 0 ? device.peak_flops_f16 : kAnyPeak,
                  bandwidth = device.peak_bandwidth > 0 ? device.peak_bandwidth : kAnyBandwidth;
-    const double member = 2.0 * kBiasTile * kBiasTile * static_cast<double>(p.head_dim + p.head_dim_v) * units / (kRate * peak);
+    const int64_t columns = (ceil_div(p.head_dim, kBiasColumns) + ceil_div(p.head_dim_v, kBiasColumns)) * kBiasColumns;
+    const double member =
+        plan.kernels.member_seconds + 2.0 * kBiasTile * kBiasTile * static_cast<double>(columns) * units / (plan.kernels.rate * peak);
     const double waves = static_cast<double>(ceil_div(plan.tiles * parts, std::max(device.compute_units, 1)));
     const double adding = kLaunch + static_cast<double>(parts * plan.tiles) * 8.0 * kBiasTile * kBiasTile / bandwidth;
     return waves * (static_cast<double>(ceil_div(plan.members, parts)) * member + kEnds) + (parts > 1 ? adding : 0);
@@ -27,16 +28,16 @@ double seconds_of(const DeviceProperties &device, const attile_attention_problem
 
 }  // namespace
 
-BiasGradient bias_gradient(Device &device, const attile_attention_backward_problem &problem) {
+BiasGradient bias_gradient(Device &device, const attile_attention_backward_problem &problem, const BackwardBiasKernels &kernels) {
     const attile_attention_problem &p = *problem.forward;
     const DeviceProperties &properties = device.properties();
     const int64_t *const extent = problem.bias_extent;
     BiasGradient plan;
+    plan.kernels = kernels;
     if (extent[2] != p.len_q || extent[3] != p.len_k) return plan;
     int32_t blocks = 0;
-    const BackwardBiasKernels kernels = backward_bias_kernels(p.q.dtype);
-    if (properties.shared_opt_in < kBiasSharedBytes ||
-        device.occupancy(kernels.gradient, kBiasThreads, kBiasSharedBytes, &blocks) != ATTILE_OK || blocks < 1)
+    if (properties.shared_opt_in < kernels.shared_bytes ||
+        device.occupancy(kernels.gradient, kBiasThreads, kernels.shared_bytes, &blocks) != ATTILE_OK || blocks < 1)
         return plan;
     plan.numbers.keys = kBiasTile;
     backward_cut(problem, plan.numbers);
@@ -82,9 +83,8 @@ int32_t BiasGradient::launch(Device &device, const attile_attention_backward_pro
     task.tiles = static_cast<int32_t>(tiles);
     task.members = static_cast<int32_t>(members);
     task.parts = static_cast<int32_t>(parts);
-    const BackwardBiasKernels kernels = backward_bias_kernels(p.q.dtype);
     steps.prepare(false);
-    steps.launch(kernels.gradient, &task, tiles * parts, kBiasThreads, kBiasSharedBytes);
+    steps.launch(kernels.gradient, &task, tiles * parts, kBiasThreads, kernels.shared_bytes);
     if (sums > 0) steps.launch(kernels.add_parts, &task, tiles * (kBiasOfThread / 4), kBiasThreads, 0);
     return steps.status();
 }

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "attention_backward/mma/bias.h"
 #include "attention_backward/mma/plan.h"
 #include "host/sizes.h"
 
@@ -12,6 +13,7 @@ namespace attile::gpu::mma {
 
 struct BiasGradient {
     bool taken = false;
+    BackwardBiasKernels kernels = {};
     AttentionBackwardPlan numbers;  // Of rows.
     int64_t tiles = 0, members = 0, parts = 1;
     int64_t sums = 0;  // Of parts, in elements.
@@ -24,7 +26,7 @@ struct BiasGradient {
 
 // Not taken where the bias is broadcast along rows or keys, or a block's shared memory does not suffice. Operands are such as
 // backward_examine() lets pass.
-BiasGradient bias_gradient(Device &device, const attile_attention_backward_problem &problem);
+BiasGradient bias_gradient(Device &device, const attile_attention_backward_problem &problem, const BackwardBiasKernels &kernels);
 
 // The problem without it.
 inline void forget_bias_gradient(const attile_attention_backward_problem &problem, BackwardProblems &to) {
@@ -37,16 +39,18 @@ struct BiasedChoice : Choice {
     BiasGradient bias;
 };
 
-// The choice that choose(device, problem) makes of the problem, or of the problem without the bias's gradient.
+// The choice that choose(device, problem) makes of the problem, or of the problem without the bias's gradient, for which `kernels` of a
+// type are.
 template <class Choose>
-auto backward_with_bias(Device &device, const attile_attention_backward_problem &problem, const Choose &choose) {
+auto backward_with_bias(Device &device, const attile_attention_backward_problem &problem, BackwardBiasKernels (*kernels)(int32_t dtype),
+                        const Choose &choose) {
     using Choice = BiasedChoice<std::decay_t<decltype(choose(device, problem))>>;
     if (is_present(problem.dbias)) {
         BackwardProblems without;
         forget_bias_gradient(problem, without);
         Choice choice = {choose(device, without.backward), {}};
         if (!choice.taken) return choice;
-        choice.bias = bias_gradient(device, problem);
+        choice.bias = bias_gradient(device, problem, kernels(problem.forward->q.dtype));
         if (choice.bias.taken) {
             choice.plan.workspace += choice.bias.workspace();
             return choice;

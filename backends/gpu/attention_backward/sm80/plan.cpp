@@ -255,8 +255,9 @@ struct TiledAttentionBackward {
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     return backward_with_copies<BiasedBackward<PartedBackward<TiledAttentionBackward>>>(
         device, problem, MaskKernels::kNone, [](Device &of, const attile_attention_backward_problem &p) {
-            return backward_with_bias(
-                of, p, [](Device &on, const attile_attention_backward_problem &x) { return backward_with_parts(on, x, choose); });
+            return backward_with_bias(of, p, mma::backward_bias_kernels, [](Device &on, const attile_attention_backward_problem &x) {
+                return backward_with_parts(on, x, choose);
+            });
         });
 }
 

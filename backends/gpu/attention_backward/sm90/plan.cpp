@@ -9,6 +9,7 @@
 #include "attention_backward/mma/dq_parts.h"
 #include "attention_backward/mma/group_parts.h"
 #include "attention_backward/mma/sum.h"
+#include "attention_backward/sm90/bias.h"
 #include "attention_backward/sm90/crew.h"
 #include "attention_backward/sm90/instances.h"
 #include "host/sizes.h"
@@ -299,8 +300,9 @@ struct HopperAttentionBackward {
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     return backward_with_copies<BiasedBackward<PartedBackward<HopperAttentionBackward>>>(
         device, problem, MaskKernels::kOfBlocks, [](Device &of, const attile_attention_backward_problem &p) {
-            return backward_with_bias(
-                of, p, [](Device &on, const attile_attention_backward_problem &x) { return backward_with_parts(on, x, choose); });
+            return backward_with_bias(of, p, hopper_bias_kernels, [](Device &on, const attile_attention_backward_problem &x) {
+                return backward_with_parts(on, x, choose);
+            });
         });
 }
 
