@@ -81,6 +81,9 @@ int32_t Partials::attend(const Meeting &meeting, const attile_tensor &k, const a
                          const attile_tensor &lse) {
     attile_attention_args args;
     ATTILE_TRY(call_.make(meeting, k, v, &args));
+    // What is merged is rounded to o's type in the end.
+    const int32_t dtype = problem_.local.q.dtype;
+    if ((dtype == ATTILE_F16 || dtype == ATTILE_BF16) && problem_.local.o.dtype == dtype) args.flags |= ATTILE_FLAG_FAST_ACCUMULATION;
     args.o = o;
     args.lse = lse;
     return attile_attention(problem_.context, &args);

@@ -158,7 +158,7 @@ ATTILE_API const char *attile_status_name(int32_t status);
 #define ATTILE_FLAG_ALLOW_SPLIT_TF32 0x4u       /**< float32 products may be made of several TF32 products of a tensor core. */
 #define ATTILE_FLAG_ALLOW_NONDETERMINISTIC 0x8u /**< Results may differ in the last bits from run to run. */
 #define ATTILE_FLAG_EXACT_PRODUCTS 0x10u        /**< Sums of products are exact, then rounded once: the same bits everywhere. Since 1.1. */
-#define ATTILE_FLAG_FAST_ACCUMULATION 0x20u     /**< Sums of 8-bit floats' products may lose bits below 2^-13 of their parts. Since 1.1. */
+#define ATTILE_FLAG_FAST_ACCUMULATION 0x20u     /**< Sums may be less exact where a function says so. Since 1.1. */
 /** @} */
 
 /**
@@ -643,8 +643,9 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * **Fast accumulation** (since 1.1) Where q, k and v are all f8_e4m3, ATTILE_FLAG_FAST_ACCUMULATION permits a backend to sum q.k and o as
  * it does for attile_gemm(), and to round the weights exp(s_j) of o's sum, but not those of Z, to f8_e4m3, as tensor cores for 8-bit floats
  * want them. Where they are all i8, it permits to round these weights to steps of 1/255 of the largest of up to 64 neighbouring keys, or,
- * where v_scale differs from key to key, these weights times it to steps of 1/127. It obliges to nothing, and other types take no notice of
- * it. The bounds on the errors are in the page on numerics.
+ * where v_scale differs from key to key, these weights times it to steps of 1/127. Where they are all f16 or all bf16 and o is f32, it
+ * permits to round the largest weight of a row to their type, as all others are: parts of a result that is then merged and rounded want no
+ * more. It obliges to nothing, and other types take no notice of it. The bounds on the errors are in the page on numerics.
  *
  * **Exact products** (since 1.1) With ATTILE_FLAG_EXACT_PRODUCTS, for q, k and v all f64 or all f32 and without softcap, q.k, Z and sums of
  * weights times v are exact, then rounded once to float64; scale, bias, ALiBi, exp, log and the division follow in float64 by the steps

@@ -198,6 +198,7 @@ void RingProblem::ring_forward(const std::vector<Meeting> &meetings, bool calls,
         args.q = shard(q_s_, one.rank, one.rows);
         args.k = shard(k_s_, one.owner, one.keys);
         args.v = shard(v_s_, one.owner, one.keys);
+        args.flags = ATTILE_FLAG_FAST_ACCUMULATION;  // as the calls of attile_attention_distributed have it
         args.o = o[is_first ? 0 : 1];
         args.lse = lse[is_first ? 0 : 1];
         args.mask = one.causal ? ATTILE_MASK_CAUSAL_TOP_LEFT : ATTILE_MASK_NONE;

@@ -135,6 +135,27 @@ TEST_P(CheckerTest, SeesAMissingLastKey) {
     EXPECT_FALSE(sample.judge().passed);
 }
 
+// Half a unit of bf16 is allowed where the flag permits it, and there alone.
+TEST(CheckerOfFastOutput, AllowsARoundingOfTheInputsType) {
+    for (const std::uint32_t flags : {0u, ATTILE_FLAG_FAST_ACCUMULATION}) {
+        AttentionCase c;
+        c.dtype = ATTILE_BF16;
+        c.out_dtype = ATTILE_F32;
+        c.len_q = c.len_k = 1;  // One key has all the weight.
+        c.head_dim = c.head_dim_v = 32;
+        c.flags = flags;
+        const Honest honest = honest_attention(AttentionData(c))[0];
+        Values got = honest.exact;
+        // What an honest computation is off by is allowed in any case, twice and twice again for chance.
+        const double honest_share = std::fabs(honest.second.at[0] / honest.exact.at[0] - 1);
+        for (double &x : got.at) x *= 1 + 4 * honest_share + 0x1p-10;
+        const bool is_allowed = flags != 0;
+        EXPECT_EQ(check_values(got, honest.exact, honest, ATTILE_F32, ATTILE_F32).passed, is_allowed);
+        for (double &x : got.at) x *= 1 + 0x1p-5;
+        EXPECT_FALSE(check_values(got, honest.exact, honest, ATTILE_F32, ATTILE_F32).passed);
+    }
+}
+
 TEST_P(CheckerTest, SeesLseInBaseTwo) {
     Sample sample(GetParam());
     const Honest &honest = sample.honest[1];

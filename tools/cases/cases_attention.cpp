@@ -324,6 +324,17 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
             Adder(list, kTypePairs[0])(name + ("causal_d" + std::to_string(dim)), far);
         }
     }
+    // The largest weight of a row may be rounded, too, where o shows it.
+    for (const TypePair types : {kTypePairs[3], kTypePairs[5]}) {
+        for (const std::int64_t dim : {64, 96, 128, 192, 256}) {
+            C fast = lengths(140, 700, dim);
+            fast.flags = ATTILE_FLAG_FAST_ACCUMULATION;
+            Adder(list, types)("fast_output_d" + std::to_string(dim), fast);
+            fast.pattern = P::kFarBelowButOne;
+            fast.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+            Adder(list, types)("fast_output_far_below_but_one_d" + std::to_string(dim), fast);
+        }
+    }
     if (tier == Tier::kFull) add_again<C>(list, first, kTypePairs[0], "split_tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32);
     // Split numbers below 2^-113 are promised to be less precise: docs/numerics.md.
     std::erase_if(list, [](const Case &each) { return each.id.rfind("attention.split_tf32.tiny_values", 0) == 0; });

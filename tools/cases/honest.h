@@ -19,12 +19,13 @@ inline constexpr std::int64_t kHonestTerms = 128;
 inline constexpr std::int64_t kHonestSteps = 1024;
 
 struct Honest {
-    Values exact;             ///< in double; never what a backend is judged by
-    Values first;             ///< in the working precision, one order
-    Values second;            ///< and another
-    Values magnitude;         ///< sum of the absolute values that make the element: one rounding of it is the floor
-    bool to_the_bit = false;  ///< what is expected is defined bit by bit: no error is allowed
-    Values divisors = {};     ///< of results of 8 bits: what each is over; of no shape: 1
+    Values exact;                  ///< in double; never what a backend is judged by
+    Values first;                  ///< in the working precision, one order
+    Values second;                 ///< and another
+    Values magnitude;              ///< sum of the absolute values that make the element: one rounding of it is the floor
+    bool to_the_bit = false;       ///< what is expected is defined bit by bit: no error is allowed
+    Values divisors = {};          ///< of results of 8 bits: what each is over; of no shape: 1
+    std::int32_t as_exact_as = 0;  ///< the type that a result is allowed the rounding of; 0: the one it is stored in
 };
 
 /// o and lse in double, as `exact` below has them: what the data of gradients is made of.

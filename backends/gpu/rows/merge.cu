@@ -13,6 +13,7 @@ namespace {
 
 struct MergePlan {
     bool is_vector = false;
+    int32_t along = 1;  // As in MergeArguments.
     int32_t rounds = 1;
     int64_t rows = 0;
     int64_t workspace_bytes = 0;             // Of the running results between rounds: two, in turn.
@@ -27,6 +28,10 @@ MergePlan make_plan(const attile_attention_merge_problem &problem) {
     plan.is_vector = problem.head_dim_v % vec == 0 &&
                      rows_aligned(problem.o, problem.head_dim_v, std::min<int64_t>(16, vec * bytes_of(problem.o.dtype)));
     for (int64_t p = 0; p < problem.parts; ++p) plan.is_vector = plan.is_vector && rows_aligned(problem.o_parts[p], problem.head_dim_v, 16);
+    if (plan.is_vector) {
+        plan.along = simt::merge_along(static_cast<int>(vec));
+        while (problem.head_dim_v / vec % plan.along != 0) plan.along /= 2;
+    }
     if (plan.rounds > 1) {
         const int64_t compute = problem.compute == ATTILE_F64 ? 8 : 4;
         plan.running_o = plan.rows * problem.head_dim_v;
@@ -83,7 +88,7 @@ int32_t run_rounds(Device &device, const attile_attention_merge_problem &problem
     }
     const int64_t vec = plan.is_vector ? 16 / bytes_of(from) : 1;
     const Dim3 block{kRowThreads};
-    const Dim3 grid{row_grid(device, plan.rows * (problem.head_dim_v / vec), kRowThreads)};
+    const Dim3 grid{row_grid(device, plan.rows * (problem.head_dim_v / vec / plan.along), kRowThreads)};
     const Dim3 lse_grid{row_grid(device, plan.rows, kRowThreads)};
     for (int32_t round = 0; round < plan.rounds; ++round) {
         const bool is_last = round == plan.rounds - 1;
@@ -92,6 +97,7 @@ int32_t run_rounds(Device &device, const attile_attention_merge_problem &problem
         arguments.len = problem.len;
         arguments.rows = plan.rows;
         arguments.head_dim = problem.head_dim_v;
+        arguments.along = plan.along;
         const int64_t first = int64_t{round} * simt::kMergeParts;
         arguments.parts = static_cast<int32_t>(std::min<int64_t>(problem.parts - first, simt::kMergeParts));
         for (int32_t p = 0; p < arguments.parts; ++p) {
@@ -147,7 +153,7 @@ struct MergeCall {
         support.bytes = elements * (parts * static_cast<double>(bytes_of(from)) + static_cast<double>(bytes_of(problem->o.dtype)));
         support.splits = plan.rounds;
         const int64_t vec = plan.is_vector ? 16 / bytes_of(from) : 1;
-        support.blocks = row_grid(device, plan.rows * (problem->head_dim_v / vec), kRowThreads);
+        support.blocks = row_grid(device, plan.rows * (problem->head_dim_v / vec / plan.along), kRowThreads);
         return fill_resources(device, reinterpret_cast<const void *>(kernel), kRowThreads, support);
     }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {

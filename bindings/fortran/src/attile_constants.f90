@@ -134,7 +134,7 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_FLAG_ALLOW_NONDETERMINISTIC = 8_c_int32_t
   !> Sums of products are exact, then rounded once: the same bits everywhere. Since 1.1.
   integer(c_int32_t), parameter, public :: ATTILE_FLAG_EXACT_PRODUCTS = 16_c_int32_t
-  !> Sums of 8-bit floats' products may lose bits below 2^-13 of their parts. Since 1.1.
+  !> Sums may be less exact where a function says so. Since 1.1.
   integer(c_int32_t), parameter, public :: ATTILE_FLAG_FAST_ACCUMULATION = 32_c_int32_t
   !> The call would fail with `status`.
   integer(c_int32_t), parameter, public :: ATTILE_SUPPORT_NONE = 0_c_int32_t

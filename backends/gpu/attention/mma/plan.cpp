@@ -209,6 +209,12 @@ AttentionChoice attention_cut(Device &device, const attile_attention_problem &p,
     return choice;
 }
 
+double attention_cost(Device &device, const attile_attention_problem &p, const AttentionPlan &plan) {
+    const int64_t units = static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit;
+    return split_cost(plan, ceil_div(plan.slice * plan.row_blocks * plan.splits, units), plan.split_tiles, plan.splits,
+                      p.batch * p.heads_q * p.len_q);
+}
+
 AttentionChoice attention_cut_fused(Device &device, const attile_attention_problem &p, const AttentionTile &fused,
                                     const AttentionTile &general) {
     const AttentionChoice choice = attention_cut(device, p, fused, false);
@@ -228,7 +234,8 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     task.chunk = static_cast<int32_t>(std::clamp<int64_t>(l2_bytes / head_bytes * (p.heads_q / p.heads_kv / plan.pack), 1, plan.slice));
     task.values_in_keys = attention_values_in_keys(p);
     // A float output would show the rounding of the largest probability, where it is not 1.
-    task.exact_only = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || p.o.dtype == ATTILE_F32;
+    const bool may_show = p.o.dtype != ATTILE_F32 || (p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0;
+    task.exact_only = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || !may_show;
     if (plan.splits == 1) return ATTILE_OK;
     task.p.part_o = workspace.take<float>(plan.part_rows * p.head_dim_v);
     task.p.part_lse = workspace.take<float>(plan.part_rows);

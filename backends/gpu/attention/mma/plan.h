@@ -65,6 +65,8 @@ AttentionTile narrowest_tile(Kernel (*const *kernels)(), std::size_t count, cons
 
 // The problem cut for this kernel, if there is one and the device takes it. packs: query heads of a key head may be rows of one tile.
 AttentionChoice attention_cut(Device &device, const attile_attention_problem &problem, const AttentionTile &tile, bool packs = true);
+// How long a problem so cut takes, in key tiles of its kernel.
+double attention_cost(Device &device, const attile_attention_problem &problem, const AttentionPlan &plan);
 // The same for a kernel whose tiles have rows of one head, or, where packing heads saves more than it is faster, for the general one.
 AttentionChoice attention_cut_fused(Device &device, const attile_attention_problem &problem, const AttentionTile &fused,
                                     const AttentionTile &general);

@@ -1,10 +1,12 @@
-# The tiles of the sm_90a attention kernel and its instances. One block a multiprocessor, by shared memory and registers.
+# The tiles of the sm_90a attention kernel and its instances. One block a multiprocessor, by shared memory and registers, unless said.
 #
 #   shape      rows x keys  shared memory: Q + stages (K + V) + O + 1.75 KB  registers at launch; of a consumer thread; spilled, bytes
 #   cols64     192 x 128    2 24 + 4 (16 + 16) + 24 = 200 KB + 1.75      128; 160; bf16 44, f16 256, outside of the common loop
 #   cols96     128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 #   cols128    128 x 128    32 + 2 (32 + 32) + 32 = 192 KB + 1.75        168; 232; none
 #   few         64 x 128    16 + 2 (32 + 32)   = 144 KB + 1.75           128; 216; none
+#   short, d 64 128 x 128   2 16 + 4 (16 + 16) + 16 = 176 KB + 1.75      168; 232; none
+#   few, d 64   64 x 128    8 + 2 (16 + 16)    = 72 KB + 1.75, two blocks  128; 216; none
 #   cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
 #   cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 68
 # Modified: 128 rows at 64 columns; 64 KB more for strips of bias or mask at 64 to 128 columns; 5 to 20 words spilled. One change alone:
@@ -37,7 +39,15 @@ attile_gpu_instance(cols256
   depth=256 columns=256 keys=80 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
   ping_pong prediction)
 
+# Of 64 columns where tiles of fewer rows fill the device better.
+attile_gpu_instance(cols64_short TABLE ShortPlain
+  depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
+  ping_pong run_on prediction)
+
 # For rows that one warpgroup holds, as in decoding: another would only take its issue slots.
+attile_gpu_instance(cols64_few TABLE FewPlain
+  depth=64 columns=64 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
+  prediction)
 attile_gpu_instance(cols128_few TABLE FewPlain
   depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
   prediction)

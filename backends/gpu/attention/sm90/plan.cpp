@@ -15,7 +15,9 @@
 namespace attile::gpu::sm90 {
 namespace {
 
-constexpr int64_t kFewDepth = 64;  // Narrower heads have a plain kernel of their own width.
+constexpr int64_t kNarrow = 64;
+// Time of a key tile under 128 rows over that under 192, at 64 columns.
+constexpr double kShortTile = 0.83;
 
 // Of the tensor cores' peak, or for few rows of the memory's, as measured on an H200 where there is much to do.
 double share_of(const attile_attention_problem &p, const AttentionTile &tile, bool modifies, bool is_few) {
@@ -104,9 +106,11 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
         return decline(attention_declined("such masks have no kernel for the head dimension, or for its pages"));
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     bool is_few = false;
-    if (!modifies && !invariant && std::max(p.head_dim, p.head_dim_v) > kFewDepth) {
+    if (!modifies && !invariant) {
         const AttentionTile few = narrowest_tile(unchanging.few, unchanging.few_count, p);
-        is_few = few.kernel != nullptr && p.len_q * (p.heads_q / p.heads_kv) <= few.rows;
+        // Of 64 columns there are fewer kinds.
+        const bool has_width = std::max(p.head_dim, p.head_dim_v) > kNarrow || few.depth <= kNarrow;
+        is_few = few.kernel != nullptr && has_width && p.len_q * (p.heads_q / p.heads_kv) <= few.rows;
         if (is_few) tile = few;
     }
     if (paged && tile.kernel != nullptr) {
@@ -118,6 +122,15 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     static_cast<AttentionChoice &>(choice) =
         choice.has_strips ? attention_cut_fused(device, p, tile, narrowest_tile(modified, std::size(kAttentionModifiedBF16), p))
                           : attention_cut(device, p, tile, !is_present(p.block_mask) || p.block_mask.stride[1] == 0);
+    if (!modifies && !invariant && !is_few && !sparse && !paged && choice.taken) {
+        const AttentionTile shorter = is_f16 ? narrowest_tile(kAttentionShortPlainF16, std::size(kAttentionShortPlainF16), p)
+                                             : narrowest_tile(kAttentionShortPlainBF16, std::size(kAttentionShortPlainBF16), p);
+        const AttentionChoice cut = shorter.kernel != nullptr ? attention_cut(device, p, shorter) : AttentionChoice();
+        if (cut.taken && kShortTile * attention_cost(device, p, cut.plan) < attention_cost(device, p, choice.plan)) {
+            tile = shorter;
+            static_cast<AttentionChoice &>(choice) = cut;
+        }
+    }
     choice.has_strips = choice.has_strips && choice.plan.kernel == tile.kernel;
     if (!choice.taken) return choice;
     choice.plan.share = share_of(p, tile, modifies, is_few);

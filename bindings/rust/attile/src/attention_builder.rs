@@ -201,7 +201,8 @@ impl<'a> Attention<'a> {
     }
 
     /// Where q, k and v are all [`E4m3`](crate::E4m3), sums may lose bits and the weights of o may be rounded to that type, as tensor cores
-    /// want it. Where they are all `i8`, weights may be rounded to 8 bits.
+    /// want it. Where they are all `i8`, weights may be rounded to 8 bits. Where they are of 16 bits and o is `f32`, o may be as exact as one
+    /// of their type.
     pub fn fast_accumulation(mut self) -> Self {
         self.args.flags |= sys::ATTILE_FLAG_FAST_ACCUMULATION as u32;
         self
