@@ -23,10 +23,10 @@ PANELS = [
         ("Attention", "8 x 16 heads, 2047 keys, D = 64", "h200-cuda-attention.json", "attention", "B=8 H=16 S=2047 D=64", 0),
         ("GEMM", "4096 x 4096 x 4096", "h200-cuda-gemm-memory.json", "gemm f32", "4096x4096x4096", 0)]),
     ("bf16 on Hopper", "{device}, tensor cores", [
-        ("Prefill", "2 x 16 heads, 8192 keys, D = 128", "h100-cuda-attention16-steady.json", "attention16", "bf16 B=2 H=16 S=8192 D=128", 0),
-        ("Gradients", "8 x 16 heads, 2048 keys, causal", "h100-cuda-backward16-steady.json", "backward16", "bf16 B=8 H=16 S=2048 D=128 causal", 0),
-        ("Decoding", "16 x 32 heads over 8, 4096 keys", "h100-cuda-decode16-steady.json", "decode16", "bf16 B=16 heads 32/8 keys 4096 D=128", 0),
-        ("GEMM", "4096 x 4096 x 4096", "h100-cuda-gemm16-steady.json", "gemm16", "4096x4096x4096 nn bfloat16", 0)]),
+        ("Prefill", "2 x 16 heads, 8192 keys, D = 128", "h200-cuda-attention16-steady.json", "attention16", "bf16 B=2 H=16 S=8192 D=128", 0),
+        ("Gradients", "8 x 16 heads, 2048 keys, causal", "h200-cuda-backward16-steady.json", "backward16", "bf16 B=8 H=16 S=2048 D=128 causal", 0),
+        ("Decoding", "16 x 32 heads over 8, 4096 keys", "h200-cuda-decode16-steady.json", "decode16", "bf16 B=16 heads 32/8 keys 4096 D=128", 0),
+        ("GEMM", "4096 x 4096 x 4096", "h200-cuda-gemm16-steady.json", "gemm16", "4096x4096x4096 nn bfloat16", 0)]),
     ("float32 on a CPU", "{device}, AVX-512, two threads", [
         ("Attention", "8 heads, 2048 keys, D = 64", "epyc-cpu.json", "frameworks", "B=1 H=8 S=2048 d=64", 2),
         ("GEMM", "2048 x 2048 x 2048", "epyc-cpu.json", "sgemm", "sgemm 2048x2048x2048", 2),
