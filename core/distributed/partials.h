@@ -11,7 +11,7 @@
 
 namespace attile::core {
 
-// The results of this rank's rows over the keys that were taken so far, in the wide type, so that results of 16 bits are rounded once.
+// The results of this rank's rows over the keys that were taken so far, in the wide type, so that sums of 16 bits are rounded once.
 class Partials {
   public:
     explicit Partials(const DistributedAttention &problem) : problem_(problem), call_(problem), device_(problem.device_work()) {}

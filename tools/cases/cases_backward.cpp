@@ -44,6 +44,22 @@ void add_features(BackwardAdder add) {
     c = backward_of();
     c.bias = BiasKind::kRowsHidden;
     add("dbias_of_hidden_rows", c);
+    // An element sums over more entries and heads than a kernel finds at a time, and few of them see the last keys.
+    for (const bool packed : {false, true}) {
+        c = backward_of(20, 140);
+        c.batch = 9;
+        c.heads_q = 4;
+        c.heads_kv = 2;
+        c.head_dim = c.head_dim_v = 32;
+        c.bias = BiasKind::kNormal;
+        c.bias_axes = 12;
+        c.bias_rank = 2;
+        c.key_lengths = !packed;
+        c.packed_q = c.packed_k = packed;
+        add(packed ? "dbias_of_many_packed_entries" : "dbias_of_many_entries", c);
+        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        add(packed ? "dbias_of_many_packed_entries_batch_invariant" : "dbias_of_many_entries_batch_invariant", c);
+    }
     c = backward_of();
     c.allowed = MaskBytes::kRandom;
     add("allowed", c);

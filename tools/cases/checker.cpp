@@ -91,8 +91,9 @@ Verdict check_values(const Values &got, const Values &expected, const Honest &ho
     Verdict verdict;
     if (got.shape != expected.shape || got.at.size() != honest.first.at.size()) return {false, kInfinity, "the shapes differ"};
     if (honest.to_the_bit) return check_bits(got, expected, stored_dtype);
-    const Precision stored = precision_of(honest.as_exact_as != 0 ? honest.as_exact_as : stored_dtype),
-                    compute = precision_of(compute_dtype);
+    const Precision compute = precision_of(compute_dtype);
+    Precision stored = precision_of(stored_dtype);
+    if (honest.as_exact_as != 0) stored.unit = precision_of(honest.as_exact_as).unit;
     const double typical = typical_share(expected, honest);
     const double roundings = compute_dtype == ATTILE_F64 ? 2 : 1;  // in float64 what is expected was rounded on its way as well
     std::int64_t wrong = 0;

@@ -174,7 +174,8 @@ std::vector<Honest> honest_attention(const AttentionData &data) {
     std::vector<Honest> honest = {{std::move(exact.o), std::move(first.o), std::move(second.o), std::move(exact.o_magnitude)},
                                   {std::move(exact.lse), std::move(first.lse), std::move(second.lse), std::move(exact.lse_magnitude)}};
     // The largest weight of a row may be rounded then.
-    const bool is_of_16_bits = data.c.dtype == ATTILE_F16 || data.c.dtype == ATTILE_BF16;
+    const bool is_of_16_bits = (data.c.dtype == ATTILE_F16 || data.c.dtype == ATTILE_BF16) && data.c.q_storage.dtype == 0 &&
+                               data.c.k_storage.dtype == 0 && data.c.v_storage.dtype == 0;
     if (is_of_16_bits && data.c.out_dtype == ATTILE_F32 && (data.c.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0)
         honest[0].as_exact_as = data.c.dtype;
     return honest;

@@ -119,6 +119,7 @@ std::string text_of(const Rank &rank, int method, Placement placement) {
 }
 
 TEST(NcclQuery, SaysWhereMessagesLie) {
+    ATTILE_SKIP_WITHOUT_DEVICES(2);
     const NcclComms comms(2);
     run_ranks(ranks_of(comms, 2), [&](Rank &rank) {
         ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;

@@ -64,6 +64,7 @@ TEST_F(NcclComm, KnowsItsRankAndRanks) {
 
 // One after the other, and two at once, from one communicator of the caller's.
 TEST_F(NcclComm, IsMadeAnewFromTheSameCommunicator) {
+    ATTILE_SKIP_WITHOUT_DEVICES(2);
     const NcclComms comms(2);
     for (int time = 0; time < 3; ++time) {
         run_ranks(ranks_of(comms, 2), [&](Rank &rank) {
@@ -144,6 +145,7 @@ TEST_F(NcclJoining, WantsAGpu) {
 
 // The rank that came tells after its time; what NCCL does meanwhile ends when the program aborts its communicator.
 TEST_F(NcclJoining, ARankThatNeverComesIsLate) {
+    ATTILE_SKIP_WITHOUT_DEVICES(2);
     NcclComms comms(2);
     attile_context *context = open_context(device_of_rank(0));
     attile_comm_options options;
@@ -252,6 +254,7 @@ TEST_F(NcclFaults, LeaveTheCallersCommunicatorAsItIs) {
 }
 
 TEST_F(NcclFaults, DestroyingEndsACallOfAnotherThread) {
+    ATTILE_SKIP_WITHOUT_DEVICES(2);
     const NcclComms comms(2);
     const Clock::time_point begin = Clock::now();
     run_ranks(ranks_of(comms, 2), [&](Rank &rank) {
@@ -270,6 +273,7 @@ TEST_F(NcclFaults, DestroyingEndsACallOfAnotherThread) {
 }
 
 TEST_F(NcclFaults, ADestroyedCommunicatorIsLateForTheOthers) {
+    ATTILE_SKIP_WITHOUT_DEVICES(2);
     const NcclComms comms(2);
     RanksOptions options = ranks_of(comms, 2);
     options.timeout = 0.5;

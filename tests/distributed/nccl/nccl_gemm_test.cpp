@@ -49,6 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, NcclGemm, testing::Values(1, 2, 3, 4), [](const 
 
 // Blocks of 1 and of 3 rows: what two ranks have in common lies at distances that take turns.
 TEST(NcclGemmPlaces, RowsAtUnequalDistances) {
+    ATTILE_SKIP_WITHOUT_DEVICES(2);
     std::vector<GridProduct> products;
     for (const std::int32_t method : {ATTILE_METHOD_STATIONARY_A, ATTILE_METHOD_STATIONARY_C}) {
         GridProduct product;
@@ -119,6 +120,7 @@ void expect_end(const std::string &text, const std::string &end) {
 }
 
 TEST(NcclGemmQuery, SaysWhereMessagesLie) {
+    ATTILE_SKIP_WITHOUT_DEVICES(2);
     const std::string in_device = "; messages lie in device memory", in_host = "; messages lie in host memory";
     const NcclComms comms(2);
     run_ranks(ranks_of(comms, 2), [&](Rank &rank) {
@@ -166,6 +168,7 @@ TEST(NcclGemmPlaces, MayDifferFromRankToRank) {
 
 // By ScaLAPACK's names: the same memory as columns.
 TEST(NcclGemmPlaces, PsgemmTakesDeviceMemory) {
+    ATTILE_SKIP_WITHOUT_DEVICES(2);
     const NcclComms comms(2);
     run_ranks(ranks_of(comms, 2), [&](Rank &rank) {
         ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;

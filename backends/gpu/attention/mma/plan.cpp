@@ -233,8 +233,9 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     const int64_t head_bytes = std::max<int64_t>(bytes_of(p.k) * p.len_k * (p.head_dim + p.head_dim_v), 1);
     task.chunk = static_cast<int32_t>(std::clamp<int64_t>(l2_bytes / head_bytes * (p.heads_q / p.heads_kv / plan.pack), 1, plan.slice));
     task.values_in_keys = attention_values_in_keys(p);
-    // A float output would show the rounding of the largest probability, where it is not 1.
-    const bool may_show = p.o.dtype != ATTILE_F32 || (p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0;
+    // A float output would show the rounding of the largest probability, where it is not 1. Of 16 bits it may where that is permitted.
+    const bool is_of_16_bits = p.q.dtype == ATTILE_F16 || p.q.dtype == ATTILE_BF16;
+    const bool may_show = p.o.dtype != ATTILE_F32 || (is_of_16_bits && (p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0);
     task.exact_only = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || !may_show;
     if (plan.splits == 1) return ATTILE_OK;
     task.p.part_o = workspace.take<float>(plan.part_rows * p.head_dim_v);

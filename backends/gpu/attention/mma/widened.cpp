@@ -53,6 +53,9 @@ void name_widened(attile_support &support, int32_t dtype) {
                   dtype == ATTILE_F16 ? "f16" : "bf16");
 }
 
+// What FAST_ACCUMULATION permits where q, k and v are all of 16 bits it does not where they were rewritten so.
+void forget_permission(attile_attention_problem &p) { p.launch.flags &= ~ATTILE_FLAG_FAST_ACCUMULATION; }
+
 AttentionWidened attention_widened(const attile_attention_problem &p) {
     AttentionWidened widened;
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
@@ -76,6 +79,7 @@ attile_attention_problem AttentionWidened::plan_for(const attile_attention_probl
     attile_attention_problem p = problem;
     for (const Numbers &numbers : kAll)
         if (attention_is_narrow(p.*numbers.operand)) stand_in(numbers, dtype, nullptr, p);
+    forget_permission(p);
     return p;
 }
 
@@ -104,6 +108,7 @@ int32_t AttentionWidened::make(Device &device, attile_attention_problem &p, Work
         if (status != ATTILE_OK) return status;
         stand_in(numbers, dtype, params.to, p);
     }
+    forget_permission(p);
     return ATTILE_OK;
 }
 

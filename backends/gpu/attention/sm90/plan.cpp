@@ -108,7 +108,7 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     bool is_few = false;
     if (!modifies && !invariant) {
         const AttentionTile few = narrowest_tile(unchanging.few, unchanging.few_count, p);
-        // Of 64 columns there are fewer kinds.
+        // Pages and masks of blocks have no kernel of few rows for 64 columns.
         const bool has_width = std::max(p.head_dim, p.head_dim_v) > kNarrow || few.depth <= kNarrow;
         is_few = few.kernel != nullptr && has_width && p.len_q * (p.heads_q / p.heads_kv) <= few.rows;
         if (is_few) tile = few;

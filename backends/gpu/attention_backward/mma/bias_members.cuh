@@ -11,7 +11,7 @@ namespace attile::gpu::mma {
 // Fills in the member of an entry and head, if it sees any of the tile.
 __device__ __forceinline__ void fill_member(const BackwardBiasTask &a, const BiasTile &tile, BiasMember &to, int batch, int head) {
     const AttentionParams &f = a.p.forward;
-    const AttentionEntry entry(f, batch);
+    const AttentionEntry entry = entry_of_thread(f, batch);
     to.rows = entry.len_q - tile.row;
     to.keys = entry.len_k - tile.key;
     const int rows = min(to.rows, kBiasTile), keys = min(to.keys, kBiasTile), shift = entry.shift + tile.row - tile.key;

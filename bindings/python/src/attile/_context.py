@@ -189,7 +189,7 @@ class Context(Quantised, ContextBase):
         ``tree_mask``: bool or uint8 [B, Hq, Lq, T], all but T broadcast: of the last T keys of an entry, the drafts of speculative decoding, False hides one.
         ``k`` and ``v`` may be of other types than ``q``, also of 8 bits: int8, float8_e4m3fn or float8_e5m2, or FourBits along D. ``k_scale`` and ``v_scale``: float32, broadcast to [B, Hkv, Lk, G],
         the factors of their numbers: G is 1, D (for ``v`` Dv), or that over 32, 64 or 128. ``q`` too may be of 8 bits, with ``q_scale`` broadcast to [B, Hq, Lq, G]; ``out`` is then
-        float32, or float16 or bfloat16 as given. Else the results have the type of ``q``. An ``out`` of 8 bits that is given is the result over ``o_scale``, broadcast to [B, Hq, Lq, G], rounded. ``flags=attile.FLAG_FAST_ACCUMULATION`` lets sums of float8_e4m3fn lose bits, for speed.
+        float32, or float16 or bfloat16 as given. Else the results have the type of ``q``. An ``out`` of 8 bits that is given is the result over ``o_scale``, broadcast to [B, Hq, Lq, G], rounded. ``flags=attile.FLAG_FAST_ACCUMULATION`` lets sums of float8_e4m3fn lose bits, weights of int8 be rounded to 8 bits, and a float32 ``out`` of 16-bit inputs be as exact as one of their type, for speed.
         """
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
                              key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table,
