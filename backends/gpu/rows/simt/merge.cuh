@@ -94,7 +94,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 2) merge_parts(const MergeArgu
             total = weight;
 #pragma unroll
             for (int i = 0; i < kAlong; ++i) {
-                if (i >= along) break;
+                if (i >= along) continue;
 #pragma unroll
                 for (int j = 0; j < kVec; ++j) sums[i][j] = weight * running[i * step + j];
             }
@@ -110,7 +110,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 2) merge_parts(const MergeArgu
                 total += weight;
 #pragma unroll
                 for (int i = 0; i < kAlong; ++i) {
-                    if (i >= along) break;
+                    if (i >= along) continue;
 #pragma unroll
                     for (int j = 0; j < kVec; ++j)
                         sums[i][j] = counts ? fused_multiply_add(weight, to_compute(loaded[ahead][i][j]), sums[i][j]) : sums[i][j];
@@ -124,7 +124,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 2) merge_parts(const MergeArgu
         constexpr int kStore = sizeof(Out) * kVec <= 16 ? kVec : kVec / 2;
 #pragma unroll
         for (int i = 0; i < kAlong; ++i) {
-            if (i >= along) break;
+            if (i >= along) continue;
 #pragma unroll
             for (int at = 0; at < kVec; at += kStore) {
                 Vec<Out, kStore> stored;
