@@ -63,7 +63,7 @@ void choose_splits(const attile_attention_problem &p, int64_t units, AttentionPl
     }
     const int64_t fewest = plan.depth > kUsualDepth ? std::max<int64_t>(kFewestDeepKeys / plan.keys, 1) : kFewestSplitTiles;
     double best = -1;
-    for (int64_t splits = 1; splits <= kMostSplits; ++splits) {
+    for (int64_t splits = 1; splits <= std::min(kMostSplits, key_tiles); ++splits) {  // More than tiles would be cut as those are.
         const int64_t split_tiles = std::max(ceil_div(key_tiles, splits), fewest), count = ceil_div(key_tiles, split_tiles);
         const double cost = split_cost(plan, ceil_div(base * count, units), split_tiles, count, rows);
         // Partial results of rows that fill the device anyway would only be traffic.

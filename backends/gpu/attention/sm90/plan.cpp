@@ -15,7 +15,7 @@
 namespace attile::gpu::sm90 {
 namespace {
 
-constexpr int64_t kNarrow = 64;
+constexpr int64_t kNarrow = 64;  // Columns.
 // Time of a key tile under 128 rows over that under 192, at 64 columns.
 constexpr double kShortTile = 0.83;
 
@@ -73,6 +73,18 @@ Unchanging unchanging_kernels(bool is_f16, bool sparse, bool paged) {
     return is_f16 ? unchanging(kAttentionPlainF16, kAttentionFewPlainF16) : unchanging(kAttentionPlainBF16, kAttentionFewPlainBF16);
 }
 
+// Takes tiles of fewer rows for a problem that is cut, if they are expected to take less time.
+void prefer_short(Device &device, const attile_attention_problem &p, AttentionTile &tile, AttentionChoice &choice) {
+    const AttentionTile shorter = p.q.dtype == ATTILE_F16
+                                      ? narrowest_tile(kAttentionShortPlainF16, std::size(kAttentionShortPlainF16), p)
+                                      : narrowest_tile(kAttentionShortPlainBF16, std::size(kAttentionShortPlainBF16), p);
+    if (shorter.kernel == nullptr) return;
+    const AttentionChoice cut = attention_cut(device, p, shorter);
+    if (!cut.taken || kShortTile * attention_cost(device, p, cut.plan) >= attention_cost(device, p, choice.plan)) return;
+    tile = shorter;
+    choice = cut;
+}
+
 }  // namespace
 
 Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &p, bool padded) {
@@ -105,8 +117,9 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     if (sparse && tile.kernel == nullptr)
         return decline(attention_declined("such masks have no kernel for the head dimension, or for its pages"));
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    const bool is_plain = !modifies && !invariant;
     bool is_few = false;
-    if (!modifies && !invariant) {
+    if (is_plain) {
         const AttentionTile few = narrowest_tile(unchanging.few, unchanging.few_count, p);
         // Pages and masks of blocks have no kernel of few rows for 64 columns.
         const bool has_width = std::max(p.head_dim, p.head_dim_v) > kNarrow || few.depth <= kNarrow;
@@ -122,15 +135,7 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     static_cast<AttentionChoice &>(choice) =
         choice.has_strips ? attention_cut_fused(device, p, tile, narrowest_tile(modified, std::size(kAttentionModifiedBF16), p))
                           : attention_cut(device, p, tile, !is_present(p.block_mask) || p.block_mask.stride[1] == 0);
-    if (!modifies && !invariant && !is_few && !sparse && !paged && choice.taken) {
-        const AttentionTile shorter = is_f16 ? narrowest_tile(kAttentionShortPlainF16, std::size(kAttentionShortPlainF16), p)
-                                             : narrowest_tile(kAttentionShortPlainBF16, std::size(kAttentionShortPlainBF16), p);
-        const AttentionChoice cut = shorter.kernel != nullptr ? attention_cut(device, p, shorter) : AttentionChoice();
-        if (cut.taken && kShortTile * attention_cost(device, p, cut.plan) < attention_cost(device, p, choice.plan)) {
-            tile = shorter;
-            static_cast<AttentionChoice &>(choice) = cut;
-        }
-    }
+    if (is_plain && !is_few && !sparse && !paged && choice.taken) prefer_short(device, p, tile, choice);
     choice.has_strips = choice.has_strips && choice.plan.kernel == tile.kernel;
     if (!choice.taken) return choice;
     choice.plan.share = share_of(p, tile, modifies, is_few);
