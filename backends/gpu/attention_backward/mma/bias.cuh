@@ -87,7 +87,7 @@ class BiasSums {
         for (int i = 0; i < kBiasStages - 1; ++i) load(loaded, i);
         int number = 0;
         const auto load_next = [&] { load(loaded, number == 0 ? kBiasStages - 1 : number - 1); };
-        // `to` gets the products of the chunk that comes next, once meanwhile() and what this returns before are over.
+        // Adds the products of the next chunk to `to`, or stores them there. meanwhile() runs beside them if they are made later.
         const auto step = [&](float(&to)[kScores], bool is_first, int columns, const auto &meanwhile) {
             copy_wait<kBiasStages - 2>();
             Products::publish();
