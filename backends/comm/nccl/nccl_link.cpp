@@ -40,6 +40,7 @@ int32_t Link::prepare() {
     if (status == ATTILE_OK) status = device_.alloc(device_.context, ATTILE_MEMORY_DEVICE, (kNumbers + 1) * sizeof(uint32_t), &numbers);
     reached_ = static_cast<uint32_t *>(pinned);
     numbers_ = static_cast<unsigned char *>(numbers);
+    if (status == ATTILE_OK) status = stage_.prepare(device_);
     if (status != ATTILE_OK) return status;
     *reached_ = 0;
     uint32_t numbered[kNumbers + 1];
@@ -61,12 +62,12 @@ void Link::release(Message *messages) const {
     }
 }
 
-// A message that nobody uses; one that is staged has a block for so many bytes.
-int32_t Link::take(int64_t bytes, bool staged, Message **taken) {
+// A message that nobody uses, with a block for so many bytes or without one.
+int32_t Link::take(int64_t bytes, bool has_block, Message **taken) {
     Message **fits = nullptr;
     for (Message **at = &unused_; *at != nullptr; at = &(*at)->next) {
         const int64_t capacity = (*at)->capacity;
-        const bool right = staged ? capacity >= bytes && (capacity / 4 <= bytes || capacity == kLeastBlock) : capacity == 0;
+        const bool right = has_block ? capacity >= bytes && (capacity / 4 <= bytes || capacity == kLeastBlock) : capacity == 0;
         if (right && (fits == nullptr || capacity < (*fits)->capacity)) fits = at;
     }
     if (fits != nullptr) {
@@ -77,7 +78,7 @@ int32_t Link::take(int64_t bytes, bool staged, Message **taken) {
     }
     Message *message = static_cast<Message *>(std::calloc(1, sizeof *message));
     if (message == nullptr) return refuse(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
-    if (staged) {
+    if (has_block) {
         message->capacity = bytes > kLeastBlock ? bytes : kLeastBlock;
         const int32_t status = device_.alloc(device_.context, ATTILE_MEMORY_DEVICE, message->capacity, &message->block);
         if (status != ATTILE_OK) {
@@ -90,6 +91,7 @@ int32_t Link::take(int64_t bytes, bool staged, Message **taken) {
 }
 
 void Link::give(Message *message) {
+    if (message->way == Way::kStage) stage_.give();
     message->next = nullptr;
     if (unused_bytes_ + message->capacity > kMostUnused) {
         release(message);
@@ -100,22 +102,43 @@ void Link::give(Message *message) {
     unused_bytes_ += message->capacity;
 }
 
+int32_t Link::choose_way(bool sending, const void *data, int64_t bytes, Way *way, int64_t *place) {
+    *way = Way::kStage;
+    *place = sending ? stage_.find_sent(data, bytes) : Stage::kNone;
+    if (*place != Stage::kNone) return ATTILE_OK;
+    int32_t kind = ATTILE_MEMORY_HOST;
+    const int32_t status = device_.memory_kind(device_.context, data, &kind);
+    // The host does not touch managed memory: some devices do not allow it while they are at work.
+    const bool is_hosts = kind == ATTILE_MEMORY_HOST || kind == ATTILE_MEMORY_PINNED;
+    if (status == ATTILE_OK && is_hosts && bytes <= Stage::kMostBytes) *place = stage_.take(sending, data, bytes);
+    if (*place != Stage::kNone) return status;
+    *way = kind == ATTILE_MEMORY_DEVICE ? Way::kInPlace : kind == ATTILE_MEMORY_HOST ? Way::kCopied : Way::kQueued;
+    return status;
+}
+
 int32_t Link::start(bool sending, void *data, int64_t bytes, int32_t peer, Message **started) {
     if (ended_ != ATTILE_OK) return refuse_ended();
-    int32_t kind = ATTILE_MEMORY_HOST;
-    int32_t status = device_.memory_kind(device_.context, data, &kind);
-    const bool staged = kind != ATTILE_MEMORY_DEVICE;
-    Message *message = nullptr;
-    if (status == ATTILE_OK) status = take(bytes, staged, &message);
+    Way way = Way::kInPlace;
+    int64_t place = Stage::kNone;
+    int32_t status = choose_way(sending, data, bytes, &way, &place);
     if (status != ATTILE_OK) return status;
+    const bool has_block = way == Way::kCopied || way == Way::kQueued;
+    Message *message = nullptr;
+    status = take(bytes, has_block, &message);
+    if (status != ATTILE_OK) {
+        if (way == Way::kStage) stage_.give();
+        return status;
+    }
     message->next = nullptr;
     message->sending = sending;
-    message->staged = staged;
+    message->way = way;
     message->peer = peer;
     message->bytes = bytes;
     message->group = 0;
     message->data = data;
-    if (staged && sending) status = device_.copy(device_.context, message->block, data, bytes, copies_);
+    message->place = place;
+    // A copy of ordinary memory waits for its stream, which must not be the one that waits for other ranks.
+    if (has_block && sending) status = device_.copy(device_.context, message->block, data, bytes, way == Way::kCopied ? copies_ : stream_);
     if (status != ATTILE_OK) {
         give(message);
         return status;
@@ -126,10 +149,15 @@ int32_t Link::start(bool sending, void *data, int64_t bytes, int32_t peer, Messa
     return ATTILE_OK;
 }
 
+void *Link::memory_of(const Message &message) const {
+    if (message.way == Way::kInPlace) return message.data;
+    return message.way == Way::kStage ? stage_.device_memory(message.place) : message.block;
+}
+
 // Ends the communicator, for the reason whose sentence is set.
 int32_t Link::end(int32_t status) {
     ended_ = status;
-    pending_ = nullptr;
+    pending_ = last_group_ = nullptr;
     last_pending_ = &pending_;
     if (comm_ == nullptr) return status;
     (void)library_.abort(comm_);
@@ -146,11 +174,13 @@ int32_t Link::end(int32_t status) {
 int32_t Link::refuse_ended() const { return refuse(ended_, "the communicator was aborted when an earlier message failed"); }
 
 int32_t Link::enqueue(Message *messages) {
+    const int32_t sent_off = stage_.send_off(device_, stream_);
+    if (sent_off != ATTILE_OK) return end(sent_off);
     int result = library_.group_start();
     if (result != kSuccess) return end(refuse_result(library_, "ncclGroupStart", result));
     const char *failed = nullptr;
     for (Message *message = messages; message != nullptr && failed == nullptr; message = message->next) {
-        void *memory = message->staged ? message->block : message->data;
+        void *memory = memory_of(*message);
         const size_t bytes = static_cast<size_t>(message->bytes);
         result = message->sending ? library_.send(memory, bytes, kByte, message->peer, comm_, stream_)
                                   : library_.receive(memory, bytes, kByte, message->peer, comm_, stream_);
@@ -164,6 +194,17 @@ int32_t Link::enqueue(Message *messages) {
     return failed == nullptr ? ATTILE_OK : end(refuse_result(library_, failed, result));
 }
 
+// What the last group received, on the stream behind it, to the host memory that is written without waiting.
+int32_t Link::bring_back() {
+    int32_t status = stage_.bring_back(device_, stream_);
+    for (Message *message = last_group_; message != nullptr && status == ATTILE_OK; message = message->next) {
+        if (message->way != Way::kQueued || message->sending) continue;
+        status = device_.copy(device_.context, message->data, message->block, message->bytes, stream_);
+    }
+    last_group_ = nullptr;
+    return status;
+}
+
 // Asks NCCL, and looks how far the stream has come.
 int32_t Link::advance() {
     if (ended_ != ATTILE_OK) return refuse_ended();
@@ -174,8 +215,9 @@ int32_t Link::advance() {
     if (now != kSuccess) return end(refuse_result(library_, "a message", now));
     if (launching_) {
         launching_ = false;
-        const int32_t status =
-            device_.copy(device_.context, reached_, numbers_ + launched_ % kNumbers * sizeof(uint32_t), sizeof(uint32_t), stream_);
+        int32_t status = bring_back();
+        if (status == ATTILE_OK)
+            status = device_.copy(device_.context, reached_, numbers_ + launched_ % kNumbers * sizeof(uint32_t), sizeof(uint32_t), stream_);
         if (status != ATTILE_OK) return end(status);
     }
     const uint64_t ahead = (std::atomic_ref(*reached_).load(std::memory_order_acquire) - over_) % kNumbers;
@@ -200,7 +242,7 @@ int32_t Link::flush(double seconds) {
     if (pending_ == nullptr) return ATTILE_OK;
     const int32_t status = wait_for_launch(seconds);
     if (status != ATTILE_OK) return status;
-    Message *messages = pending_;
+    Message *messages = last_group_ = pending_;
     pending_ = nullptr;
     last_pending_ = &pending_;
     ++launched_;
@@ -222,8 +264,12 @@ int32_t Link::wait(Message *message, double seconds) {
             status = end(refuse_late(seconds));
         }
     }
-    if (status == ATTILE_OK && message->staged && !message->sending) {
-        status = device_.copy(device_.context, message->data, message->block, message->bytes, copies_);
+    if (status == ATTILE_OK && !message->sending) {
+        if (message->way == Way::kStage) {
+            std::memcpy(message->data, stage_.host_memory(message->place), static_cast<size_t>(message->bytes));
+        } else if (message->way == Way::kCopied) {
+            status = device_.copy(device_.context, message->data, message->block, message->bytes, copies_);
+        }
     }
     give(message);
     return status;
@@ -253,6 +299,7 @@ void Link::leave() {
     if (is_stuck_) return;  // the device uses that memory yet
     release(unused_);
     unused_ = nullptr;
+    stage_.release(device_);
     (void)device_.free(device_.context, numbers_);
     (void)device_.free(device_.context, reached_);
     (void)device_.stream_destroy(device_.context, copies_);

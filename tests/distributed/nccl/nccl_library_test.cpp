@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which library of NCCL is taken, and why one is refused. Each test is a process: what was loaded stays.
-#include <attile/attile_comm_plugin.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 
 #include "ranks.h"
 #include "stand_in.h"
+#include "transport_file.h"
 
 namespace attile::test {
 namespace {
@@ -52,15 +52,6 @@ TEST_F(NcclLibrary, HasToHaveEveryFunction) {
     expect_refused("libnccl.so.2 has no function ncclCommSplit");
 }
 
-// The core's part of the contract, for a device of AMD's.
-thread_local std::string words;
-const attile_host_v1 kHost = {sizeof(attile_host_v1),
-                              ATTILE_BACKEND_ABI_MINOR,
-                              [](const char *text) { words = text; },
-                              [](std::int32_t, const char *) {},
-                              []() -> std::int32_t { return 0; },
-                              [](const char *) -> const char * { return nullptr; }};
-
 attile_comm_device rocm_device(attile_context *context) {
     attile_comm_device device{};
     device.struct_size = sizeof device;
@@ -82,11 +73,9 @@ TEST_F(NcclLibrary, IsRcclForDevicesOfHip) {
     ASSERT_NE(library, nullptr) << dlerror();
     ncclComm_t comm = nullptr;
     ASSERT_EQ(reinterpret_cast<attile_nccl_init_all_fn>(dlsym(library, "ncclCommInitAll"))(&comm, 1, nullptr), 0);
-    void *file = dlopen(TRANSPORT, RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(file, nullptr) << dlerror();
-    const attile_comm_plugin_v1 *plugin = reinterpret_cast<attile_comm_plugin_entry_fn>(dlsym(file, ATTILE_COMM_PLUGIN_ENTRY))(&kHost);
-    ASSERT_NE(plugin, nullptr);
-    EXPECT_EQ(plugin->probe(), ATTILE_OK) << words;
+    const attile_comm_plugin_v1 *plugin = open_transport_file();
+    ASSERT_NE(plugin, nullptr) << dlerror();
+    EXPECT_EQ(plugin->probe(), ATTILE_OK) << transport_words;
     attile_comm_device device = rocm_device(context_);
     attile_comm_plugin_options options{};
     options.struct_size = sizeof options;
@@ -97,13 +86,13 @@ TEST_F(NcclLibrary, IsRcclForDevicesOfHip) {
     attile_comm_plugin_link link{};
     link.struct_size = sizeof link;
     link.calls = &calls;
-    ASSERT_EQ(plugin->open(&options, &link), ATTILE_OK) << words;
+    ASSERT_EQ(plugin->open(&options, &link), ATTILE_OK) << transport_words;
     EXPECT_EQ(link.ranks, 1);
     EXPECT_EQ(link.flags, ATTILE_COMM_PLUGIN_REACHES_DEVICE);
     plugin->close(calls.user);
     device.type = ATTILE_DEVICE_CUDA;
     EXPECT_EQ(plugin->open(&options, &link), ATTILE_ERROR_BACKEND_REFUSED);
-    EXPECT_NE(words.find("libnccl.so.2"), std::string::npos) << words;
+    EXPECT_NE(transport_words.find("libnccl.so.2"), std::string::npos) << transport_words;
     EXPECT_EQ(reinterpret_cast<attile_nccl_end_fn>(dlsym(library, "ncclCommDestroy"))(comm), 0);
 }
 

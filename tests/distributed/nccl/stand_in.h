@@ -25,6 +25,10 @@ typedef int (*attile_nccl_end_fn)(ncclComm_t comm);                             
    in place of group number `group` that is carried out there, counted from 1; 0: never. */
 typedef int (*attile_stand_in_alive_fn)(void);
 typedef void (*attile_stand_in_fail_fn)(int rank, int group, int result);
+/* attile_stand_in_streams: from now on `run` does what is queued on a stream, before a group on it begins and when a communicator whose
+   groups are over is asked for its error. So only what is on the group's stream is in order with it. NULL: streams are left alone. */
+typedef void (*attile_stand_in_run_fn)(void *stream);
+typedef void (*attile_stand_in_streams_fn)(attile_stand_in_run_fn run);
 
 #ifdef __cplusplus
 }

@@ -33,11 +33,13 @@ struct Op {
     unsigned char *data;
     std::uint64_t bytes;
     int peer;
+    void *stream;
     std::uint64_t head;  // the size as it travels before the bytes, so that two that differ are seen
     std::uint64_t head_done = 0, done = 0;
     bool over() const { return head_done == sizeof head && done == bytes; }
 };
 
+std::atomic<attile_stand_in_run_fn> run_stream{nullptr};
 std::atomic<int> alive{0}, failing_rank{-1}, failing_group{0}, failing_result{0};
 
 }  // namespace
@@ -52,6 +54,7 @@ struct ncclComm {
     std::mutex lock;  // of `groups`
     std::deque<std::vector<Op>> groups;
     int carried_out = 0;
+    std::atomic<void *> stream{nullptr};  // of the last group
     std::thread worker;
 
     ncclComm() { ++alive; }
@@ -75,8 +78,15 @@ struct ncclComm {
         return kSuccess;
     }
 
+    void run_what_is_queued() const {
+        const attile_stand_in_run_fn run = run_stream.load();
+        if (run != nullptr && stream.load() != nullptr) run(stream.load());
+    }
+
     int carry_out(std::vector<Op> &group) {
         ++carried_out;
+        stream.store(group.front().stream);
+        run_what_is_queued();
         if (failing_rank.load() == rank && failing_group.load() == carried_out) return failing_result.load();
         int result = kSuccess;
         const bool ended = room->until(aborted, [&](Shared &shared) {
@@ -136,11 +146,11 @@ thread_local int depth = 0;
 thread_local ncclComm *of_group = nullptr;
 thread_local std::vector<Op> opened;
 
-int add(bool sending, void *data, std::size_t bytes, int type, int peer, ncclComm *comm) {
+int add(bool sending, void *data, std::size_t bytes, int type, int peer, ncclComm *comm, void *stream) {
     if (comm == nullptr || type != 0 || peer < 0 || peer >= comm->ranks || peer == comm->rank) return kInvalidArgument;
     if (depth == 0 || (of_group != nullptr && of_group != comm)) return kInvalidUsage;
     of_group = comm;
-    opened.push_back({sending, static_cast<unsigned char *>(data), bytes, peer, 0});
+    opened.push_back({sending, static_cast<unsigned char *>(data), bytes, peer, stream, 0});
     return kSuccess;
 }
 
@@ -226,6 +236,7 @@ EXPORTED int ncclCommCuDevice(const ncclComm *comm, int *device) {
 
 EXPORTED int ncclCommGetAsyncError(ncclComm *comm, int *result) {
     *result = comm->state.load();
+    if (*result == kSuccess) comm->run_what_is_queued();
     return kSuccess;
 }
 
@@ -312,12 +323,12 @@ EXPORTED int ncclGroupEnd() {
     return kInProgress;
 }
 
-EXPORTED int ncclSend(const void *data, std::size_t count, int type, int peer, ncclComm *comm, void * /*stream*/) {
-    return add(true, const_cast<void *>(data), count, type, peer, comm);  // only read
+EXPORTED int ncclSend(const void *data, std::size_t count, int type, int peer, ncclComm *comm, void *stream) {
+    return add(true, const_cast<void *>(data), count, type, peer, comm, stream);  // only read
 }
 
-EXPORTED int ncclRecv(void *data, std::size_t count, int type, int peer, ncclComm *comm, void * /*stream*/) {
-    return add(false, data, count, type, peer, comm);
+EXPORTED int ncclRecv(void *data, std::size_t count, int type, int peer, ncclComm *comm, void *stream) {
+    return add(false, data, count, type, peer, comm, stream);
 }
 
 EXPORTED int attile_stand_in_alive() { return alive.load(); }
@@ -327,3 +338,5 @@ EXPORTED void attile_stand_in_fail(int rank, int group, int result) {
     failing_group.store(group);
     failing_result.store(result);
 }
+
+EXPORTED void attile_stand_in_streams(attile_stand_in_run_fn run) { run_stream.store(run); }
