@@ -2,7 +2,11 @@
 #include "distributed/device_rows.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <limits>
+#include <thread>
 
 #include "distributed/rows.h"
 #include "distributed/sums.h"
@@ -14,15 +18,9 @@ namespace attile::core {
 namespace {
 
 constexpr int64_t kMostUnused = int64_t{2} << 30;
-
-bool is_packed(const attile_tensor &tensor) {
-    const int64_t *n = tensor.shape, *s = tensor.stride;
-    const int64_t dense[4] = {n[1] * n[3], n[3], n[0] * n[1] * n[3], 1};
-    for (int32_t axis = 0; axis < 4; ++axis) {
-        if (n[axis] != 1 && s[axis] != dense[axis]) return false;
-    }
-    return true;
-}
+constexpr uint32_t kNumbers = 256;              // marks that can be told apart
+constexpr std::chrono::milliseconds kAwake{1};  // then a wait sleeps between two looks
+constexpr std::chrono::microseconds kNap{50};
 
 // One entry of a tensor with four axes, as three.
 attile_tensor without_entries(const attile_tensor &entry) {
@@ -35,12 +33,91 @@ attile_tensor without_entries(const attile_tensor &entry) {
 
 }  // namespace
 
+bool is_packed(const attile_tensor &tensor) {
+    const int64_t *n = tensor.shape, *s = tensor.stride;
+    const int64_t dense[4] = {n[1] * n[3], n[3], n[0] * n[1] * n[3], 1};
+    for (int32_t axis = 0; axis < 4; ++axis) {
+        if (n[axis] != 1 && s[axis] != dense[axis]) return false;
+    }
+    return true;
+}
+
 int32_t lie_on_device(attile_context *context, std::initializer_list<const attile_tensor *> tensors, bool *all) {
     *all = true;
     for (const attile_tensor *tensor : tensors) {
         int32_t kind = ATTILE_MEMORY_DEVICE;
         if (tensor->data != nullptr && !is_empty(*tensor)) ATTILE_TRY(attile_memory_kind(context, tensor->data, &kind));
         *all = *all && kind == ATTILE_MEMORY_DEVICE;
+    }
+    return ATTILE_OK;
+}
+
+// As they lie on the device.
+struct DeviceBlocks::Constants {
+    double zero;
+    double nothing;
+    float narrow_nothing;
+    uint32_t numbers[kNumbers];
+};
+
+DeviceBlocks::~DeviceBlocks() {
+    release();
+    const KeptError before;
+    (void)attile_free(context_, constants_.memory);
+    (void)attile_free(context_, reached_);
+    before.put_back();
+}
+
+int32_t DeviceBlocks::begin(const char *operation, void *stream) {
+    if (begun_) return ATTILE_OK;
+    if (reached_ == nullptr) {
+        void *pinned = nullptr;
+        ATTILE_TRY(attile_alloc(context_, ATTILE_MEMORY_PINNED, 2 * sizeof *reached_, &pinned));
+        reached_ = static_cast<uint32_t *>(pinned);
+        *reached_ = 0;
+    }
+    if (constants_.memory == nullptr) ATTILE_TRY(take(operation, sizeof(Constants), &constants_));
+    Constants constants{};
+    constants.nothing = -std::numeric_limits<double>::infinity();
+    constants.narrow_nothing = -std::numeric_limits<float>::infinity();
+    for (uint32_t i = 0; i < kNumbers; ++i) constants.numbers[i] = i;
+    ATTILE_TRY(attile_copy(context_, constants_.memory, &constants, sizeof constants, stream));
+    begun_ = true;
+    return ATTILE_OK;
+}
+
+void *DeviceBlocks::nothing(int32_t wide) const {
+    const size_t at = wide == ATTILE_F64 ? offsetof(Constants, nothing) : offsetof(Constants, narrow_nothing);
+    return static_cast<unsigned char *>(constants_.memory) + at;
+}
+
+int32_t DeviceBlocks::copy_number(uint32_t number, uint32_t *to, void *stream) {
+    const unsigned char *from = static_cast<unsigned char *>(constants_.memory) + offsetof(Constants, numbers);
+    return attile_copy(context_, to, from + number % kNumbers * sizeof number, sizeof number, stream);
+}
+
+int32_t DeviceBlocks::mark(void *stream, uint32_t *made) {
+    *made = ++marks_;
+    return copy_number(marks_, reached_, stream);
+}
+
+bool DeviceBlocks::is_reached(uint32_t mark) const {
+    return (std::atomic_ref(*reached_).load(std::memory_order_acquire) - mark) % kNumbers < kNumbers / 2;
+}
+
+int32_t DeviceBlocks::wait_for(uint32_t mark, void *stream) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = Clock::now();
+    Clock::time_point next = begin + kAwake;
+    for (uint32_t looks = 1; !is_reached(mark); ++looks) {
+        if (looks % 16 == 0) std::this_thread::yield();
+        const Clock::time_point now = Clock::now();
+        if (now - begin < kAwake) continue;
+        std::this_thread::sleep_for(kNap);
+        if (now < next) continue;
+        // A device that has failed reaches no mark, and says so when more is asked of it.
+        ATTILE_TRY(copy_number(0, reached_ + 1, stream));
+        next = now + (now - begin);
     }
     return ATTILE_OK;
 }
@@ -95,18 +172,7 @@ void DeviceBlocks::give(const Block &block) {
 }
 
 DeviceRows::~DeviceRows() {
-    for (const DeviceBlocks::Block &block : {constants_, sums_}) {
-        if (block.memory != nullptr) work_.blocks->give(block);
-    }
-}
-
-int32_t DeviceRows::begin() {
-    if (work_.blocks == nullptr) return ATTILE_OK;
-    double constants[2];
-    constants[0] = 0;  // the bytes of a float's, too
-    store_number(constants + 1, work_.wide, 0, -std::numeric_limits<double>::infinity());
-    ATTILE_TRY(work_.blocks->take(work_.operation, sizeof constants, &constants_));
-    return attile_copy(work_.context, constants_.memory, constants, sizeof constants, work_.stream);
+    if (sums_.memory != nullptr) work_.blocks->give(sums_);
 }
 
 int32_t DeviceRows::settle() const { return work_.blocks == nullptr ? ATTILE_OK : attile_synchronize(work_.context, work_.stream); }
@@ -117,7 +183,7 @@ int32_t DeviceRows::copy(const attile_tensor &from, const attile_tensor &to) con
     if (from.dtype == to.dtype && is_packed(from) && is_packed(to))
         return attile_copy(work_.context, to.data, from.data, bytes, work_.stream);
     attile_tensor lse{};
-    lse.data = constants_.memory;
+    lse.data = work_.blocks->zero();
     lse.dtype = from.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
     lse.rank = 3;
     std::copy_n(to.shape, 3, lse.shape);
@@ -126,7 +192,7 @@ int32_t DeviceRows::copy(const attile_tensor &from, const attile_tensor &to) con
 
 int32_t DeviceRows::clear(const attile_tensor &tensor) const {
     attile_tensor zero = tensor;
-    zero.data = constants_.memory;
+    zero.data = work_.blocks->zero();
     std::fill_n(zero.stride, 4, 0);
     return copy(zero, tensor);
 }
@@ -169,8 +235,8 @@ int32_t DeviceRows::add(const attile_tensor &part, const attile_tensor &to) {
 
 int32_t DeviceRows::forget(const attile_tensor &o, const attile_tensor &lse) const {
     attile_tensor o_part = o, lse_part = lse;
-    o_part.data = constants_.memory;
-    lse_part.data = static_cast<double *>(constants_.memory) + 1;
+    o_part.data = work_.blocks->zero();
+    lse_part.data = work_.blocks->nothing(work_.wide);
     std::fill_n(o_part.stride, 4, 0);
     std::fill_n(lse_part.stride, 3, 0);
     return merge_parts(work_, &o_part, &lse_part, 1, o, lse);

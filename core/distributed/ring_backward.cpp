@@ -14,40 +14,30 @@
 namespace attile::core {
 namespace {
 
-class RingBackward final : public Method {
+class RingBackward final : public RingMethod {
   public:
-    explicit RingBackward(const DistributedAttention &problem) : problem_(problem), gradients_(problem), keys_(problem) {}
+    // In the last step sums go home. What a step sends of sums is what the step before gave.
+    explicit RingBackward(const DistributedAttention &problem)
+        : RingMethod(problem, problem.ranks + 1, 1), gradients_(problem), keys_(problem) {}
 
     int32_t prepare() override {
         const DistributedAttention &p = problem_;
         const int64_t longest = longest_shard(p.k_shards), own = p.k_shard(p.rank).length();
         ATTILE_TRY(gradients_.take(longest));
-        ATTILE_TRY(keys_.take());
+        ATTILE_TRY(keys_.take(2));
         for (KeySums *sums : {&now_, &before_, &coming_}) ATTILE_TRY(sums->take(p, longest, gradients_.device()));
         ATTILE_TRY(own_.take(p, own, gradients_.device()));
-        ATTILE_TRY(returned_.take(p, own, gradients_.device()));
-        return p.settle();
-    }
-
-    int32_t run(Session &session) override {
-        for (int32_t step = 0; step <= problem_.ranks; ++step) {
-            ATTILE_TRY(keys_.start(session.link(), step));
-            ATTILE_TRY(start_sums(session.link(), step));
-            ATTILE_TRY(session.link().flush());
-            // What this rank's own work fails with is first told to the others, by going on if need be.
-            const bool computes = session.sound() && step < problem_.ranks;
-            const int32_t ended = computes ? session.take(guarded([&] { return compute(step); })) : ATTILE_OK;
-            const int32_t moved = session.link().finish();
-            if (ended != ATTILE_OK) return session.own().fail_again();  // not what the link says since
-            ATTILE_TRY(moved);
-            if (session.sound()) ATTILE_TRY(session.take(guarded([&] { return take_sums(step); })));
-            keys_.advance();
-            std::swap(now_, before_);
-        }
-        return gradients_.finish(session, own_);
+        return returned_.take(p, own, gradients_.device());
     }
 
   private:
+    int32_t start(Link &link, int32_t step) override {
+        ATTILE_TRY(keys_.start(link, step));
+        return start_sums(link, step);
+    }
+    void advance() override { std::swap(now_, before_); }
+    int32_t finish(Session &session) override { return gradients_.finish(session, own_); }
+
     // The steps of a piece's way, the owner's own left out, at which a rank sees it. None: 0 and 0.
     struct Way {
         int32_t first = 0, last = 0;
@@ -91,7 +81,7 @@ class RingBackward final : public Method {
     }
 
     // What came is put into the sums.
-    int32_t take_sums(int32_t step) {
+    int32_t take_arrivals(int32_t step) override {
         const int32_t owner = keys_.owner(step);
         for (const Piece &piece : problem_.k_shard(owner).pieces) {
             if (way_of(owner, piece).goes_on(step - 1)) ATTILE_TRY(now_.add(piece.local, piece.count, coming_, piece.local));
@@ -100,20 +90,20 @@ class RingBackward final : public Method {
             if (step > 0 && way_of(problem_.rank, piece).ends(step - 1))
                 ATTILE_TRY(own_.add(piece.local, piece.count, returned_, piece.local));
         }
-        return problem_.settle();
+        return ATTILE_OK;
     }
 
-    int32_t compute(int32_t step) {
+    int32_t compute(int32_t step) override {
+        if (step == problem_.ranks) return ATTILE_OK;
         for (const std::vector<Piece> &run : list_runs(problem_.k_shard(keys_.owner(step)).pieces)) {
             const Piece place = place_of(run);
             attile_tensor k, v;
             keys_.view(step, place, &k, &v);
             ATTILE_TRY(gradients_.add(run, k, v, step == 0 ? &own_ : &now_, place.local));
         }
-        return problem_.settle();
+        return ATTILE_OK;
     }
 
-    const DistributedAttention &problem_;
     Gradients gradients_;
     KeyRing keys_;
     KeySums now_, before_, coming_;  // of this step's keys, of those of the step before, and what is received for this step's

@@ -101,6 +101,33 @@ TEST(NcclBits, AreThoseOfThreads) {
     }
 }
 
+// A step is queued, and its messages begin, whether the step before is over or not.
+TEST(NcclBits, AreTheSameWhereMarksComeLate) {
+    if (!Nccl::instance().is_stand_in()) GTEST_SKIP() << "a GPU's marks come when they come";
+    constexpr int kRanks = 4;
+    const AttentionCase plain = case_of(options()[0], ATTILE_F32);
+    const ShardedCase forward(plain);
+    const ShardedGradients gradients(gradients_of(plain));
+    for (const CaseOverRanks *one : {static_cast<const CaseOverRanks *>(&forward), static_cast<const CaseOverRanks *>(&gradients)}) {
+        for (const int layout : {ATTILE_SHARDS_CONTIGUOUS, ATTILE_SHARDS_ZIGZAG, ATTILE_SHARDS_STRIPED}) {
+            const NcclComms comms(kRanks);
+            RunOfCase run;
+            run.ranks = kRanks;
+            run.layout = layout;
+            run.method = ATTILE_METHOD_RING;
+            run.backend = device_of_rank(0);
+            run.placement = Placement::kDevice;
+            run.join = ranks_of(comms, kRanks).join;
+            std::vector<std::byte> at_once, late;
+            run.backends = ranks_of(comms, kRanks).backends;
+            EXPECT_EQ(run_case(*one, run, &at_once), "");
+            run.backends.assign(kRanks, "late");
+            EXPECT_EQ(run_case(*one, run, &late), "") << describe(run);
+            EXPECT_EQ(late, at_once) << describe(run);
+        }
+    }
+}
+
 std::string text_of(const Rank &rank, int method, Placement placement) {
     attile_attention_args local;
     attile_attention_init(&local, sizeof local);
