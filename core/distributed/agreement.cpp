@@ -10,7 +10,7 @@
 namespace attile::core {
 namespace {
 
-constexpr int64_t kMark = 0x33656c6974746121;  // of this layout
+constexpr int64_t kMark = 0x34656c6974746121;  // of this layout
 
 void put_text(char *target, size_t capacity, const char *text) {
     const size_t length = strnlen(text, capacity - 1);
@@ -105,6 +105,7 @@ int32_t Agreement::agree(Link &link, const char *operation, const Announcement &
     packed.summed_axes = own.summed_axes;
     packed.unknown_axes = own.unknown_axes;
     packed.fast_axes = own.fast_axes;
+    packed.prepared = own.prepared ? 1 : 0;
     for (size_t i = 0; i < own.matters.size(); ++i) packed.values[i] = own.matters[i].value;
     put_text(packed.operation, sizeof packed.operation, operation);
     put_text(packed.backend, sizeof packed.backend, own.backend);

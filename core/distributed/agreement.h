@@ -4,6 +4,7 @@
 #ifndef ATTILE_CORE_DISTRIBUTED_AGREEMENT_H
 #define ATTILE_CORE_DISTRIBUTED_AGREEMENT_H
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -43,6 +44,7 @@ struct Announcement {
     int64_t summed_axes = 0;       // nor these: the set of axes that dbias sums over, and of those that a rank says nothing of
     int64_t unknown_axes = 0;
     int64_t fast_axes = 0;  // nor this: how a rank's matrices lie in its memory
+    bool prepared = false;  // nor this: whether the rank has what its method needs, if all ranks agree
     std::vector<Matter> matters;
 };
 
@@ -76,6 +78,9 @@ class Agreement {
     int64_t bias_rows(int32_t rank) const { return announced_[static_cast<size_t>(rank)].bias_rows; }
     int64_t summed_axes(int32_t rank) const { return announced_[static_cast<size_t>(rank)].summed_axes; }
     int64_t unknown_axes(int32_t rank) const { return announced_[static_cast<size_t>(rank)].unknown_axes; }
+    bool all_prepared() const {
+        return std::all_of(announced_.begin(), announced_.end(), [](const Announced &one) { return one.prepared != 0; });
+    }
     int64_t fast_axes(int32_t rank) const { return announced_[static_cast<size_t>(rank)].fast_axes; }
 
     // Exchanges how something went. All ranks fail if one did.
@@ -88,7 +93,7 @@ class Agreement {
         int64_t version;
         int64_t call;
         int64_t status;
-        int64_t len_q, len_k, bias_rows, summed_axes, unknown_axes, fast_axes;
+        int64_t len_q, len_k, bias_rows, summed_axes, unknown_axes, fast_axes, prepared;
         int64_t values[Announcement::kMostMatters];
         char operation[32];
         char backend[32];

@@ -58,6 +58,17 @@ int32_t choose_memory(const CommState &comm, int32_t method, DistributedAttentio
     return ATTILE_OK;
 }
 
+// The method of a problem whose shards are known.
+int32_t choose(const CommState &comm, DistributedAttention *problem, std::unique_ptr<Method> *method) {
+    std::string reason;
+    int64_t bytes = 0;
+    const int32_t chosen = choose_method(*problem, &reason, &bytes);
+    ATTILE_TRY(choose_memory(comm, chosen, problem, &reason));
+    *method = make_method(chosen, *problem);
+    log(ATTILE_LOG_DEBUG, "%s: rank %d of %d, %s", problem->operation, comm.link.rank(), comm.link.ranks(), reason.c_str());
+    return ATTILE_OK;
+}
+
 template <typename Args>
 int32_t run(CommState &comm, const Args *args, Fallout *fallout) {
     DistributedAttention problem;
@@ -66,14 +77,15 @@ int32_t run(CommState &comm, const Args *args, Fallout *fallout) {
         comm, kOperationOf<Args>, [&] { return read_problem(comm, args, false, &problem, &unsupported); },
         [&] { return run_alone(&problem); }, [&](Announcement *announcement) { return describe(&problem, announcement); },
         [&](std::unique_ptr<Method> *method) -> int32_t {
-            ATTILE_TRY(spread(comm.agreement, &problem));
-            std::string reason;
-            int64_t bytes = 0;
-            const int32_t chosen = choose_method(problem, &reason, &bytes);
-            ATTILE_TRY(choose_memory(comm, chosen, &problem, &reason));
-            *method = make_method(chosen, problem);
-            log(ATTILE_LOG_DEBUG, "%s: rank %d of %d, %s", problem.operation, comm.link.rank(), comm.link.ranks(), reason.c_str());
+            // Where messages lie in host memory an exchange takes little time.
+            if (comm.device_blocks == nullptr || !foresee_shards(&problem)) return ATTILE_OK;
+            ATTILE_TRY(choose(comm, &problem, method));
+            if (!problem.on_device()) method->reset();
             return ATTILE_OK;
+        },
+        [&](std::unique_ptr<Method> *method) -> int32_t {
+            ATTILE_TRY(spread(comm.agreement, &problem));
+            return choose(comm, &problem, method);
         },
         fallout);
 }

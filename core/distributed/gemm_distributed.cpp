@@ -52,6 +52,7 @@ int32_t run(const char *operation, CommState &comm, const GridArguments &argumen
             announcement->fast_axes = matters.fast_axes;
             return problem.settle();
         },
+        [](std::unique_ptr<Method> *) -> int32_t { return ATTILE_OK; },  // how messages lie depends on the matrices of all ranks
         [&](std::unique_ptr<Method> *method) -> int32_t {
             spread_fast_axes(comm.agreement, &problem);
             GridPlan plan = plan_grid_gemm(problem);

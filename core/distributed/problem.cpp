@@ -353,6 +353,23 @@ int32_t describe(DistributedAttention *problem, Announcement *announcement) {
     return ATTILE_OK;
 }
 
+bool foresee_shards(DistributedAttention *problem) {
+    DistributedAttention &p = *problem;
+    const size_t ranks = static_cast<size_t>(p.ranks);
+    const int64_t rows = p.rows(), keys = p.local.k.shape[2];
+    if (p.layout != ATTILE_SHARDS_CONTIGUOUS) {
+        p.k_shards = cut_shards(p, p.len_k);
+        p.q_shards = cut_shards(p, p.len_q);
+    } else if (keys * p.ranks == p.len_k && (p.replicated || rows * p.ranks == p.len_q)) {
+        p.k_shards = contiguous_shards(std::vector<int64_t>(ranks, keys));
+        p.q_shards = contiguous_shards(std::vector<int64_t>(ranks, rows));
+    } else {
+        return false;
+    }
+    if (p.replicated) p.q_shards.assign(ranks, whole_shard(p.layout, p.len_q, p.ranks));
+    return true;
+}
+
 int32_t spread(const Agreement &agreement, DistributedAttention *problem) {
     DistributedAttention &p = *problem;
     std::vector<int64_t> q, k;

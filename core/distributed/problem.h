@@ -18,7 +18,9 @@ int32_t read_problem(const CommState &comm, const attile_attention_backward_dist
 // Everything that must be the same on all ranks. Reads lengths, slopes and sinks, wherever they lie.
 int32_t describe(DistributedAttention *problem, Announcement *announcement);
 
-// The shards of all ranks, from what they announced.
+// The shards of all ranks, as this rank's own arguments have them. False: they do not say.
+bool foresee_shards(DistributedAttention *problem);
+// The same from what all announced.
 int32_t spread(const Agreement &agreement, DistributedAttention *problem);
 
 }  // namespace attile::core

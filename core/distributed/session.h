@@ -45,14 +45,27 @@ class Method {
     virtual int32_t run(Session &session) = 0;
 };
 
+// Makes and prepares a method. A failure leaves none.
+template <typename Make>
+int32_t prepare_method(Make &&make, std::unique_ptr<Method> *method) {
+    const int32_t status = guarded([&]() -> int32_t {
+        ATTILE_TRY(make(method));
+        return *method != nullptr ? (*method)->prepare() : ATTILE_OK;
+    });
+    if (status != ATTILE_OK) method->reset();
+    return status;
+}
+
 // The steps of a call, each the work of this rank alone:
 // - read(): the arguments, validated
 // - alone(): the call where there is one rank
 // - describe(Announcement *): what must be the same on all ranks
+// - foresee(std::unique_ptr<Method> *): the method that make() will give if the ranks agree and each foresees one, or none. It saves the
+//   exchange of whether all have their memory
 // - make(std::unique_ptr<Method> *): the method, from what all announced
-template <typename Read, typename Alone, typename Describe, typename Make>
-int32_t run_over_ranks(CommState &comm, const char *operation, Read &&read, Alone &&alone, Describe &&describe, Make &&make,
-                       Fallout *fallout) {
+template <typename Read, typename Alone, typename Describe, typename Foresee, typename Make>
+int32_t run_over_ranks(CommState &comm, const char *operation, Read &&read, Alone &&alone, Describe &&describe, Foresee &&foresee,
+                       Make &&make, Fallout *fallout) {
     Announcement announcement;
     OwnStatus own;
     own.take(guarded(read));
@@ -64,6 +77,13 @@ int32_t run_over_ranks(CommState &comm, const char *operation, Read &&read, Alon
         return alone();
     }
     if (own.sound()) own.take(guarded([&] { return describe(&announcement); }));
+    std::unique_ptr<Method> method;
+    if (own.sound()) {
+        // What fails here fails again below, if it matters.
+        const KeptError before;
+        announcement.prepared = prepare_method(foresee, &method) == ATTILE_OK && method != nullptr;
+        before.put_back();
+    }
     announcement.status = own.status();
     announcement.why = own.why();
     announcement.backend = (comm.flags & ATTILE_COMM_ALLOW_MIXED_BACKENDS) != 0 ? "" : comm.backend;
@@ -71,14 +91,13 @@ int32_t run_over_ranks(CommState &comm, const char *operation, Read &&read, Alon
     *fallout = Fallout::kUntold;
 
     // From here on every failure of this rank's own reaches the others through conclude(), at the latest.
-    std::unique_ptr<Method> method;
     Session session(link);
-    own.take(guarded([&]() -> int32_t {
-        ATTILE_TRY(make(&method));
-        return method->prepare();
-    }));
-    ATTILE_TRY(comm.agreement.conclude(link, operation, own, fallout));
-    *fallout = Fallout::kUntold;
+    if (!comm.agreement.all_prepared()) {
+        method.reset();
+        own.take(prepare_method(make, &method));
+        ATTILE_TRY(comm.agreement.conclude(link, operation, own, fallout));
+        *fallout = Fallout::kUntold;
+    }
     const Link::Ending ending(link);
     ATTILE_TRY(method->run(session));
     return comm.agreement.conclude(link, operation, session.own(), fallout);
