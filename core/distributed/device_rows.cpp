@@ -18,8 +18,8 @@ namespace attile::core {
 namespace {
 
 constexpr int64_t kMostUnused = int64_t{2} << 30;
-constexpr uint32_t kNumbers = 256;              // marks that can be told apart
-constexpr std::chrono::milliseconds kAwake{1};  // then a wait sleeps between two looks
+constexpr uint32_t kNumbers = 256;               // marks that can be told apart
+constexpr std::chrono::milliseconds kAwake{10};  // then a wait sleeps between two looks
 constexpr std::chrono::microseconds kNap{50};
 
 // One entry of a tensor with four axes, as three.

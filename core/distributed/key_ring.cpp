@@ -68,16 +68,24 @@ bool KeyRing::goes(int32_t owner, int32_t step, const Piece &piece) const {
 // Starts what is sent or received of an owner's keys, which lie at `k` and `v`, for step number `step` of their way.
 int32_t KeyRing::move(Link &link, int32_t owner, int32_t step, unsigned char *k, unsigned char *v, bool sending) const {
     const int32_t ranks = problem_.ranks, peer = (problem_.rank + (sending ? 1 : ranks - 1)) % ranks;
+    const auto start = [&](const Range &rows, unsigned char *first, int64_t row) {
+        unsigned char *const at = first + rows.begin * row;
+        return sending ? link.send(at, rows.count() * row, peer) : link.receive(at, rows.count() * row, peer);
+    };
+    const auto start_both = [&](const Range &rows) -> int32_t {
+        ATTILE_TRY(start(rows, k, k_row_));
+        return start(rows, v, v_row_);
+    };
+    Range rows;  // of pieces side by side, which are one message
     for (const Piece &piece : problem_.k_shard(owner).pieces) {
         if (piece.count == 0 || !goes(owner, step, piece)) continue;
-        const auto start = [&](unsigned char *first, int64_t row) {
-            unsigned char *const at = first + piece.local * row;
-            return sending ? link.send(at, piece.count * row, peer) : link.receive(at, piece.count * row, peer);
-        };
-        ATTILE_TRY(start(k, k_row_));
-        ATTILE_TRY(start(v, v_row_));
+        if (piece.local != rows.end) {
+            ATTILE_TRY(start_both(rows));
+            rows.begin = piece.local;
+        }
+        rows.end = piece.local + piece.count;
     }
-    return ATTILE_OK;
+    return start_both(rows);
 }
 
 void KeyRing::view(int32_t step, const Piece &piece, attile_tensor *k, attile_tensor *v) const {

@@ -11,6 +11,8 @@
 namespace attile::nccl {
 namespace {
 
+constexpr std::chrono::milliseconds kAwake{5};
+
 // What the thread that splits shares with the one that waits for it.
 struct Splitting {
     const Library &library;
@@ -47,7 +49,7 @@ int32_t refuse_late(int rank, int ranks, double seconds) {
 void Patience::ask_again() {
     ++asked_;
     if (asked_ % 16 == 0) sched_yield();
-    if (asked_ > 4096) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (asked_ > 4096 && Clock::now() - begin_ > kAwake) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 // A communicator whose calls block has no call that ends with the time, so a thread makes it.

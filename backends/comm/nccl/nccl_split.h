@@ -22,12 +22,14 @@ class Deadline {
     const Clock::time_point latest_;
 };
 
-// Of a loop that asks again and again: first at once, then another thread goes first, a rank perhaps that is waited for.
+// Of a loop that asks again and again: first at once, then another thread goes first, a rank perhaps that is waited for. A sleep takes a
+// tenth of a millisecond, so there is none before a wait has lasted much longer than that.
 class Patience {
   public:
     void ask_again();
 
   private:
+    const Clock::time_point begin_ = Clock::now();
     unsigned asked_ = 0;
 };
 
