@@ -87,6 +87,16 @@ void append_softmax_cases(std::vector<Case> &list, Tier tier) {
             add(kPatternNames[static_cast<int>(pattern)], {.shape = {9, 97}, .axis = 1, .pattern = pattern});
         if (types.in == ATTILE_F32)
             for (const Where &place : long_places()) add("long_" + shape_text(place.shape), {.shape = place.shape, .axis = place.axis});
+        // Rows whose ends are no vectors' ends, with vectors of x and y at the same places and at others; columns of many rows and of few.
+        for (const std::int64_t length : {9, 257, 1001, 8193})
+            for (const std::uint8_t offset : {1, 2})
+                if (offset == 1 || length > 1000)
+                    add("ends_" + std::to_string(length) + (offset == 1 ? "" : "_apart"),
+                        {.shape = {3, length}, .axis = 1, .x_layout = {.offset = 1}, .y_layout = {.offset = offset}});
+        if (types.in == ATTILE_BF16)
+            add("ends_33001", {.shape = {2, 33001}, .axis = 1, .x_layout = {.offset = 1}, .y_layout = {.offset = 1}});
+        for (const Shape &shape : {Shape{1100, 35}, Shape{1100, 40}, Shape{14, 601}, Shape{1, 601}})
+            add("columns_" + shape_text(shape), {.shape = shape, .axis = static_cast<std::int32_t>(shape.size()) - 2});
         if (types.in == types.out)
             for (const std::int32_t axis : {0, 1, 2})
                 add("in_place_axis" + std::to_string(axis),

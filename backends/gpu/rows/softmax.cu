@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax: which kernel, how wide, how many splits; the launches. The kernels are in rows/simt/softmax.cuh.
+// softmax: which kernel, how wide, how many splits; the launches. The kernels are in rows/simt.
 #include <algorithm>
 #include <cstdio>
 
@@ -7,18 +7,21 @@
 #include "host/status.h"
 #include "rows/simt/plan.h"
 #include "rows/simt/softmax.cuh"
+#include "rows/simt/softmax_columns.cuh"
 #include "rows/simt/softmax_whole.cuh"
 
 namespace attile::gpu {
 namespace {
 
 constexpr int64_t kBytesOfTask = 64 << 10;  // Softmax_stream: long beside a ticket, short beside a row,
+constexpr int64_t kLeastOfTask = 8192;      // elements: what a block loads at once, where tasks of that size do not fill the units.
 constexpr int64_t kShareOfL2 = 8;           // A group of rows takes this part of the cache, and a few groups are under way at once.
 constexpr int64_t kStreamBlocksPerUnit = 3;
 constexpr int64_t kMostSplits = 1024;  // whose states each of its tasks reads.
-constexpr int64_t kMostColumnSplits = 64;
-constexpr int64_t kBytesOfColumnSplit = 64 << 10;
-constexpr int64_t kBlocksPerUnit = 16;  // Two waves.
+// Softmax_columns: blocks wanted, rounds that a block loads of a column, of which so many pass while two more launches would be made.
+constexpr int64_t kColumnBlocksPerUnit = 6, kRoundsOfSplit = 2, kRoundsOfLaunches = 6;
+constexpr int64_t kMostColumnSplits = 512;
+constexpr int64_t kColumnLanes = 32;
 
 int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
 
@@ -42,14 +45,14 @@ bool is_multiple(const simt::SoftmaxArguments &arguments, int64_t step) {
 }
 
 // Rows that fit registers: the narrowest instance that holds them.
-bool plan_cached(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t vec) {
+bool plan_cached(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t vec, bool is_whole) {
     const simt::SoftmaxArguments &arguments = plan.arguments;
     const int64_t held = simt::softmax_held(static_cast<int>(size));
+    // A vector may hold the ends of its row alone.
+    const int64_t length = !plan.is_vector || is_whole ? arguments.length : (arguments.length + 2 * vec - 2) / vec * vec;
     for (const int32_t width : {4, kLanes, kRowThreads, 512, 1024}) {
         for (const int32_t rows : {simt::kSoftmaxRows, 1}) {
-            if (width > kRowThreads && (rows > 1 || !plan.is_vector || arguments.length % vec != 0)) continue;
-            if (arguments.length > width * held / rows) continue;
-            plan.is_vector = plan.is_vector && arguments.length % vec == 0;  // A row's tail would need its own registers.
+            if ((width > kRowThreads && (rows > 1 || !plan.is_vector || !is_whole)) || length > width * held / rows) continue;
             plan.width = width;
             plan.rows = rows;
             plan.blocks = row_grid(device, arguments.axes.count(), std::max(kRowThreads / width, 1) * rows);
@@ -72,35 +75,58 @@ bool plan_whole(const Device &device, SoftmaxPlan &plan, const attile_softmax_pr
     return true;
 }
 
-void plan_stream(const Device &device, SoftmaxPlan &plan, int64_t size) {
+// Whether vectors of x begin where those of y do, in each row.
+bool have_vectors_alike(const simt::SoftmaxArguments &arguments, int64_t size_x, int64_t size_y) {
+    const int64_t of_vector = 16 / size_y;
+    const auto place = [](const void *data, int64_t size) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(data)) / size; };
+    if ((place(arguments.x, size_x) - place(arguments.y, size_y)) % of_vector != 0) return false;
+    for (int i = 0; i < 3; ++i)
+        if (arguments.axes.extent[i] > 1 && (arguments.axes.x[i] - arguments.axes.y[i]) % of_vector != 0) return false;
+    return true;
+}
+
+void plan_stream(const Device &device, SoftmaxPlan &plan, int64_t size, bool is_invariant) {
     simt::SoftmaxArguments &arguments = plan.arguments;
     plan.path = SoftmaxPath::kStream;
-    // Splits depend on the row's length alone, so results are the same in any batch.
+    const int64_t rows = arguments.axes.count(), units = std::max(device.properties().compute_units, 1);
     const int64_t least = ceil_div(ceil_div(arguments.length, kMostSplits), 1024) * 1024;
-    arguments.split_length = std::max(kBytesOfTask / size, least);
+    int64_t task = kBytesOfTask / size;
+    // Where results are to be the same in any batch, splits depend on the row's length alone.
+    if (!is_invariant) {
+        const int64_t filling = ceil_div(ceil_div(rows * arguments.length, kStreamBlocksPerUnit * units), 1024) * 1024;
+        task = std::clamp(filling, std::min(kLeastOfTask, task), task);
+    }
+    arguments.split_length = std::max(task, least);
     arguments.splits = static_cast<int32_t>(ceil_div(arguments.length, arguments.split_length));
-    const int64_t rows = arguments.axes.count();
     const int64_t l2 = std::max<int64_t>(device.properties().l2_bytes, 2 << 20);
     arguments.group_rows = std::min(ceil_div(l2 / kShareOfL2, arguments.length * size), rows);
     plan.states = rows * arguments.splits;
-    plan.blocks = std::min<int64_t>(2 * plan.states, kStreamBlocksPerUnit * std::max(device.properties().compute_units, 1));
+    plan.blocks = std::min<int64_t>(2 * plan.states, kStreamBlocksPerUnit * units);
 }
 
 void plan_columns(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t vec) {
     simt::SoftmaxArguments &arguments = plan.arguments;
     plan.path = SoftmaxPath::kColumns;
-    const int64_t threads_needed = ceil_div(arguments.columns, plan.is_vector ? vec : 1);
-    while (arguments.lanes < kRowThreads && arguments.lanes < threads_needed) arguments.lanes *= 2;
-    const int64_t tiles = ceil_div(threads_needed, arguments.lanes);
-    const int64_t parallel = arguments.axes.count() * tiles;
-    const int64_t units = std::max(device.properties().compute_units, 1);
-    const int64_t tile_row = std::min(arguments.columns * size, int64_t{arguments.lanes} * 16);
-    const int64_t possible = arguments.length * tile_row / kBytesOfColumnSplit;
-    const int64_t wanted = std::min(ceil_div(kBlocksPerUnit * units, parallel), possible);
-    const int64_t splits = std::clamp<int64_t>(wanted, 1, kMostColumnSplits);
-    arguments.split_length = ceil_div(arguments.length, splits);
+    const int64_t of_thread = plan.is_vector ? vec : 1, needed = ceil_div(arguments.columns, of_thread);
+    // A warp's width, or less where far fewer threads are idle then, down to 128 bytes of a row.
+    const int64_t least = std::min<int64_t>(kColumnLanes, 128 / (size * of_thread));
+    int64_t lanes = kColumnLanes;
+    const auto taken = [&](int64_t by) { return ceil_div(needed, by) * by; };
+    while (lanes > least && 7 * taken(lanes) > 8 * taken(least)) lanes /= 2;
+    while (lanes / 2 >= needed) lanes /= 2;
+    // Short columns leave the other threads no rows.
+    const int64_t rows_at_once = simt::softmax_column_rows(static_cast<int>(of_thread));
+    while (lanes < kRowThreads && lanes < needed && kRowThreads / lanes * rows_at_once > arguments.length) lanes *= 2;
+    arguments.lanes = static_cast<int32_t>(lanes);
+    const int64_t parallel = arguments.axes.count() * ceil_div(needed, lanes);
+    const int64_t round = kRowThreads / lanes * rows_at_once;
+    const int64_t rounds = ceil_div(arguments.length, round);
+    const int64_t wanted = ceil_div(kColumnBlocksPerUnit * std::max(device.properties().compute_units, 1), parallel);
+    int64_t splits = std::min({wanted, ceil_div(rounds, kRoundsOfSplit), kMostColumnSplits});
+    if (rounds <= kRoundsOfLaunches) splits = 1;
+    arguments.split_length = ceil_div(rounds, splits) * round;
     arguments.splits = static_cast<int32_t>(ceil_div(arguments.length, arguments.split_length));
-    plan.states = arguments.axes.count() * arguments.columns * arguments.splits;
+    if (arguments.splits > 1) plan.states = arguments.axes.count() * arguments.columns * arguments.splits;
     plan.blocks = row_grid(device, parallel * arguments.splits, 1);
 }
 
@@ -118,7 +144,9 @@ SoftmaxPlan make_plan(const Device &device, const attile_softmax_problem &proble
     arguments.stride_y = y[3];
     int column_axis = -1;
     // Whether a row has neighbours must not show in how it is summed if results are to be batch-invariant.
-    for (int axis = 0; axis < 3 && arguments.length > 1 && x[3] != 1 && !is_invariant; ++axis) {
+    // One element has no sum.
+    const bool may_go_by_columns = arguments.length == 1 || (x[3] != 1 && !is_invariant);
+    for (int axis = 0; axis < 3 && may_go_by_columns; ++axis) {
         if (extent[axis] > 1 && x[axis] == 1) column_axis = axis;
     }
     if (column_axis >= 0) {
@@ -133,15 +161,18 @@ SoftmaxPlan make_plan(const Device &device, const attile_softmax_problem &proble
         arguments.axes = merge_axes(outer_extent, outer_x, outer_y, 2);
         arguments.columns = extent[column_axis];
         arguments.column_y = y[column_axis];
-        plan.is_vector = is_aligned_base && arguments.column_y == 1 && arguments.columns % vec == 0 && x[3] % vec == 0 && y[3] % vec == 0 &&
-                         is_multiple(arguments, vec);
+        const bool has_aligned_rows = arguments.length == 1 || (x[3] % vec == 0 && y[3] % vec == 0);
+        plan.is_vector =
+            is_aligned_base && arguments.column_y == 1 && arguments.columns % vec == 0 && has_aligned_rows && is_multiple(arguments, vec);
         plan_columns(device, plan, size, vec);
         return plan;
     }
     arguments.axes = merge_axes(extent, x, y, 3);
     // Which elements a thread adds must not depend on the row's alignment if results are to be batch-invariant.
-    plan.is_vector = x[3] == 1 && y[3] == 1 && is_aligned_base && is_multiple(arguments, vec) && !is_invariant;
-    if (!plan_cached(device, plan, size, vec) && !plan_whole(device, plan, problem)) plan_stream(device, plan, size);
+    plan.is_vector = x[3] == 1 && y[3] == 1 && !is_invariant && have_vectors_alike(arguments, size, bytes_of(problem.y.dtype));
+    const bool is_whole = is_aligned_base && is_multiple(arguments, vec) && arguments.length % vec == 0;  // All rows are of whole vectors.
+    if (plan_cached(device, plan, size, vec, is_whole) || (is_whole && plan_whole(device, plan, problem))) return plan;
+    plan_stream(device, plan, size, is_invariant);
     return plan;
 }
 
@@ -244,15 +275,15 @@ int32_t run_softmax(Device &device, const attile_softmax_problem &problem, Softm
         if (zeroed != ATTILE_OK) return zeroed;
     }
     const Dim3 grid{static_cast<uint32_t>(plan.blocks)}, block{static_cast<uint32_t>(threads_of(plan))};
+    const bool is_split = plan.path == SoftmaxPath::kColumns && plan.arguments.splits > 1;
+    plan.arguments.steps = is_split ? simt::kSoftmaxStates : simt::kSoftmaxStates | simt::kSoftmaxWrites;
     const int32_t status = launch(device, choice.kernel, grid, block, 0, stream, plan.arguments);
-    if (status != ATTILE_OK || plan.path != SoftmaxPath::kColumns) return status;
-    if (plan.arguments.splits > 1) {
-        const auto merge_kernel = problem.x.dtype == ATTILE_F64 ? simt::softmax_merge_states<double> : simt::softmax_merge_states<float>;
-        const Dim3 merge_grid{row_grid(device, plan.arguments.axes.count() * plan.arguments.columns, kRowThreads)};
-        const int32_t merged = launch(device, merge_kernel, merge_grid, Dim3{kRowThreads}, 0, stream, plan.arguments);
-        if (merged != ATTILE_OK) return merged;
-    }
-    plan.arguments.writes = 1;
+    if (status != ATTILE_OK || !is_split) return status;
+    const auto merge_kernel = problem.x.dtype == ATTILE_F64 ? simt::softmax_merge_states<double> : simt::softmax_merge_states<float>;
+    const Dim3 merge_grid{row_grid(device, plan.arguments.axes.count() * plan.arguments.columns, simt::kSoftmaxMergeColumns)};
+    const int32_t merged = launch(device, merge_kernel, merge_grid, Dim3{kRowThreads}, 0, stream, plan.arguments);
+    if (merged != ATTILE_OK) return merged;
+    plan.arguments.steps = simt::kSoftmaxWrites;
     return launch(device, choice.kernel, grid, block, 0, stream, plan.arguments);
 }
 
@@ -292,9 +323,10 @@ Planned<attile_softmax_problem> simt::plan_softmax(Device &device, const attile_
                                                         static_cast<unsigned>(problem.x.dtype), static_cast<unsigned>(problem.y.dtype));
     int64_t workspace = workspace_bytes(plan, choice);
     if (problem.x.data == nullptr || problem.y.data == nullptr) {
-        // Where x and y will lie is not known yet: as much as they need where no vector begins.
+        // Where x and y will lie is not known yet: as much as they need where vectors of one do not begin where those of the other do.
         attile_softmax_problem elsewhere = problem;
-        elsewhere.x.data = elsewhere.y.data = reinterpret_cast<void *>(bytes_of(problem.x.dtype));
+        elsewhere.x.data = reinterpret_cast<void *>(bytes_of(problem.x.dtype));
+        elsewhere.y.data = reinterpret_cast<void *>(2 * bytes_of(problem.y.dtype));
         const SoftmaxPlan other = make_plan(device, elsewhere);
         workspace = std::max(workspace, workspace_bytes(other, choose_for(elsewhere, other)));
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax over one axis at the speed of memory; many rows of up to 65536 floats have a kernel in rows/simt/softmax_whole.cuh:
+// Softmax along rows at the speed of memory; many rows of up to 65536 floats have a kernel in rows/simt/softmax_whole.cuh, an axis whose
+// neighbours are contiguous has softmax_columns.cuh:
 //
 // softmax_cached   rows of up to 32768 floats in registers: read once, written once. kWidth threads (4, 32, 256; whole vectors also 512,
 //                  1024) share a row and hold 32 elements each; short rows are taken four at a time, 8 elements of each.
 // softmax_stream   longer rows, cut into splits: tasks that find a split's maximum and sum, and tasks that write its result. Blocks draw
 //                  tasks by ticket, in an order in which a row's second visit finds it in the L2 cache; a task waits only for tasks of
 //                  earlier tickets, which running blocks hold.
-// softmax_columns  an axis that stays is contiguous: neighbouring threads take neighbouring columns, in two launches, 12 bytes an element.
 //
 // A state is (maximum, sum of exponentials relative to it); the maximum ignores NaN, the sum does not. A maximum of -inf is an empty sum,
 // for which 0 stands in as reference, so that -inf gives 0 and NaN gives NaN without a branch. Block 256 threads, or kWidth. Shared: at
-// most 32 values or 8 states; columns: 256 x kVec states, 16384 bytes. Bound: memory. Record: docs/kernels/rows.md.
+// most 32 values or 8 states. Bound: memory. Record: docs/kernels/rows.md.
 #pragma once
 
 #include "rows/rows.h"
@@ -34,8 +34,10 @@ struct SoftmaxArguments {
     int64_t split_length = 0;
     int64_t group_rows = 1;  // Stream: rows that are visited together.
     int32_t lanes = 1;       // By columns: threads along them, a power of two up to 256.
-    int32_t writes = 0;      // By columns: the second launch.
+    int32_t steps = 0;       // By columns: what a launch does, SoftmaxStep.
 };
+
+enum SoftmaxStep : int32_t { kSoftmaxStates = 1, kSoftmaxWrites = 2 };
 
 template <class C>
 struct SoftmaxState {
@@ -59,17 +61,29 @@ ATTILE_LANE_FN SoftmaxState<C> empty_state() {
     return {lowest<C>(), C(0)};
 }
 
-// Stores kVec results at consecutive places, in as many accesses as they need.
+// Stores kVec results at consecutive places, in as many accesses as they need; else those from `from` to `end` alone.
 template <int kVec, class Out, class Make>
-ATTILE_LANE_FN void store_results(Out *y, Make make) {
+ATTILE_LANE_FN void store_results(Out *y, Make make, bool are_all = true, int from = 0, int end = kVec) {
     constexpr int kStore = sizeof(Out) * kVec <= 16 ? kVec : 16 / sizeof(Out);
 #pragma unroll
     for (int part = 0; part < kVec; part += kStore) {
         Vec<Out, kStore> stored;
 #pragma unroll
         for (int j = 0; j < kStore; ++j) stored[j] = from_compute<Out>(make(part + j));
-        store_vec_last(y + part, stored);
+        if (are_all) {
+            store_vec_last(y + part, stored);
+            continue;
+        }
+#pragma unroll
+        for (int j = 0; j < kStore; ++j)
+            if (part + j >= from && part + j < end) y[part + j] = stored[j];
     }
+}
+
+// Elements before the first one of a row that is at a multiple of 16 bytes.
+template <int kVec, class T>
+ATTILE_LANE_FN int before_vector(const T *row) {
+    return (kVec - static_cast<int>(reinterpret_cast<uintptr_t>(row) / sizeof(T) % kVec)) % kVec;
 }
 
 // Elements that a thread of softmax_cached holds, of one row or of several.
@@ -84,9 +98,44 @@ inline constexpr int kSoftmaxRows = 4;
 // Blocks of softmax_cached that a unit must hold: as many as its registers allow without spills.
 inline constexpr int softmax_blocks(int width, int rows, int vec, int element_bytes) {
     if (width > kRowThreads) return 1024 / width;
-    if (vec == 1 && element_bytes == 2) return 1;
-    return vec == 1 || element_bytes == 2 || (width == kRowThreads && rows > 1) ? 2 : 3;
+    if (element_bytes == 2 && vec == 1) return rows > 1 || width == kRowThreads ? 2 : 1;
+    if (element_bytes == 2) return 4 - (rows > 1) - (width == kRowThreads);
+    return vec == 1 || (width == kRowThreads && rows > 1) ? 2 : 3;
 }
+
+// Likewise of softmax_stream.
+inline constexpr int softmax_stream_blocks(int element_bytes) { return element_bytes == 8 ? 1 : element_bytes == 4 ? 3 : 2; }
+
+// A vector of softmax_cached. Those of 16 bits are kept in pairs: put together one by one at a row's ends, each would take a register.
+template <class T, int kVec>
+struct HeldVector {
+    static constexpr bool kPaired = sizeof(T) == 2 && kVec > 1;
+    static constexpr int kOfWord = kPaired ? 2 : 1;
+    using Word = std::conditional_t<kPaired, uint32_t, T>;
+    Vec<Word, kVec / kOfWord> words;
+
+    ATTILE_LANE_FN T operator[](int j) const {
+        if constexpr (kPaired)
+            return T{static_cast<uint16_t>(words[j / 2] >> 16 * (j % 2))};
+        else
+            return words[j];
+    }
+    ATTILE_LANE_FN void set(int j, T value) {
+        static_assert(!kPaired, "pairs are not set by halves");
+        words[j] = value;
+    }
+    template <class Make>
+    ATTILE_LANE_FN void fill(const Make &make) {
+#pragma unroll
+        for (int w = 0; w < kVec / kOfWord; ++w) {
+            if constexpr (kPaired)
+                words[w] = make(2 * w).bits | uint32_t{make(2 * w + 1).bits} << 16;
+            else
+                words[w] = make(w);
+        }
+    }
+    ATTILE_LANE_FN void load(const T *from) { words = load_vec<kVec / kOfWord>(reinterpret_cast<const Word *>(from)); }
+};
 
 template <class T, class Out, int kWidth, int kRows, int kVec>
 __global__ void ATTILE_LAUNCH_BOUNDS(kWidth > kRowThreads ? kWidth : kRowThreads, softmax_blocks(kWidth, kRows, kVec, sizeof(T)))
@@ -95,29 +144,37 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWidth > kRowThreads ? kWidth : kRowThreads
     constexpr int kThreads = kWidth > kRowThreads ? kWidth : kRowThreads;
     constexpr int kGroups = kThreads / kWidth;
     constexpr int kPer = softmax_held(sizeof(T)) / (kRows * kVec);  // Vectors of a row.
+    constexpr bool kHasEnds = kVec > 1 && kWidth <= kRowThreads;    // Rows need not be of whole vectors.
     constexpr bool kKeeps = sizeof(T) >= 4;  // Exponentials replace the elements; 16-bit ones are made twice instead.
     __shared__ C shared[kRows * kThreads / kLanes];
     const int group = static_cast<int>(threadIdx.x) / kWidth;
     const int lane = static_cast<int>(threadIdx.x) % kWidth;
     const int64_t rows = arguments.axes.count();
     const int64_t step_x = kVec > 1 ? kVec : arguments.stride_x, step_y = kVec > 1 ? kVec : arguments.stride_y;
-    const int vectors = static_cast<int>(arguments.length) / kVec;
+    const int length = static_cast<int>(arguments.length);
 
     for (int64_t base = int64_t{blockIdx.x} * (kGroups * kRows); base < rows; base += int64_t{gridDim.x} * (kGroups * kRows)) {
         // What is not there is -inf, which adds nothing.
-        Vec<T, kVec> held[kRows][kPer];
+        const T nothing = from_compute<T>(lowest<C>());
+        HeldVector<T, kVec> held[kRows][kPer];
         C references[kRows], sums[kRows];
+        int first[kRows];  // Of the row, the element that the thread's first vector begins with: vectors are where x has them.
 #pragma unroll
         for (int row = 0; row < kRows; ++row) {
             const int64_t number = base + row * kGroups + group;
             const bool is_row = kGroups * kRows == 1 || number < rows;
-            const int here = is_row ? vectors - lane : 0;
-            const T *x = static_cast<const T *>(arguments.x) + row_offset(arguments.axes, is_row ? number : 0).x + lane * step_x;
+            const T *x = static_cast<const T *>(arguments.x) + row_offset(arguments.axes, is_row ? number : 0).x;
+            first[row] = lane * kVec - (kHasEnds ? (kVec - before_vector<kVec>(x)) % kVec : 0);
+            if (!is_row) first[row] = length;
+            x += kVec > 1 ? int64_t{first[row]} : lane * step_x;
 #pragma unroll
             for (int u = 0; u < kPer; ++u, x += kWidth * step_x) {
-#pragma unroll
-                for (int j = 0; j < kVec; ++j) held[row][u][j] = from_compute<T>(lowest<C>());
-                if (u * kWidth < here) held[row][u] = load_vec<kVec>(x);
+                held[row][u].fill([&](int) { return nothing; });
+                const int at = first[row] + u * kWidth * kVec;
+                if (at >= 0 && at + kVec <= length)
+                    held[row][u].load(x);
+                else if (kHasEnds && at < length)
+                    held[row][u].fill([&](int j) { return at + j >= 0 && at + j < length ? x[j] : nothing; });
             }
         }
 #pragma unroll
@@ -135,7 +192,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWidth > kRowThreads ? kWidth : kRowThreads
             for (int i = 0; i < kPer * kVec; ++i) {
                 C value = exp_difference(to_compute(held[row][i / kVec][i % kVec]), references[row]);
                 schedule_fence(value);
-                if constexpr (kKeeps) held[row][i / kVec][i % kVec] = value;
+                if constexpr (kKeeps) held[row][i / kVec].set(i % kVec, value);
                 sums[row] += value;
             }
         }
@@ -144,17 +201,19 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWidth > kRowThreads ? kWidth : kRowThreads
         for (int row = 0; row < kRows; ++row) {
             const int64_t number = base + row * kGroups + group;
             const bool is_row = kGroups * kRows == 1 || number < rows;
-            const int here = is_row ? vectors - lane : 0;
-            Out *y = static_cast<Out *>(arguments.y) + row_offset(arguments.axes, is_row ? number : 0).y + lane * step_y;
+            Out *y = static_cast<Out *>(arguments.y) + row_offset(arguments.axes, is_row ? number : 0).y +
+                     (kVec > 1 ? int64_t{first[row]} : lane * step_y);
             const C scale = sums[row] == C(0) ? C(0) : C(1) / sums[row];
             if constexpr (!kKeeps) schedule_fence(references[row]);  // Made anew, not remembered.
 #pragma unroll
             for (int u = 0; u < kPer; ++u, y += kWidth * step_y) {
-                if (u * kWidth >= here) continue;
-                store_results<kVec>(y, [&](int j) {
+                const int at = first[row] + u * kWidth * kVec;
+                if (at >= length) continue;
+                const auto make = [&](int j) {
                     const C value = to_compute(held[row][u][j]);
                     return (kKeeps ? value : exp_difference(value, references[row])) * scale;
-                });
+                };
+                store_results<kVec>(y, make, !kHasEnds || (at >= 0 && at + kVec <= length), -at, length - at);
             }
         }
     }
@@ -202,7 +261,7 @@ ATTILE_LANE_FN SoftmaxTask softmax_task(const SoftmaxArguments &arguments, const
 }
 
 template <class T, class Out, int kVec>
-__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, sizeof(T) == 2 ? 2 : 3) softmax_stream(const SoftmaxArguments arguments) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, softmax_stream_blocks(sizeof(T))) softmax_stream(const SoftmaxArguments arguments) {
     using C = Compute<T>;
     using State = SoftmaxState<C>;
     constexpr int kHeld = softmax_stream_vectors(sizeof(T), kVec);
@@ -224,11 +283,19 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, sizeof(T) == 2 ? 2 : 3) softma
         const SoftmaxTask task = softmax_task(arguments, round, groups);
         if (task.row >= rows) continue;
         const RowOffset offset = row_offset(arguments.axes, task.row);
-        const int64_t start = task.split * arguments.split_length;
+        const T *x = static_cast<const T *>(arguments.x) + offset.x;
+        // A row's splits but the first begin where vectors do; what is before its first vector is the first split's.
+        const int64_t before = kVec > 1 ? before_vector<kVec>(x) : 0, head = before < arguments.length ? before : arguments.length;
+        const int64_t start = task.split * arguments.split_length + head;
         const int64_t left = arguments.length - start;
         const int64_t count = left < arguments.split_length ? left : arguments.split_length;
-        const T *x = static_cast<const T *>(arguments.x) + offset.x + start * arguments.stride_x;
-        const int64_t vectors = count / kVec;
+        x += start * arguments.stride_x;
+        const int64_t vectors = count > 0 ? count / kVec : 0;
+        // Elements that no vector holds: those of the head, then those behind the vectors, from the split's beginning on.
+        const int64_t alone = (task.split == 0 ? head : 0) + (count > 0 ? count - vectors * kVec : 0);
+        const auto place_alone = [&](int64_t i) {
+            return task.split != 0 ? vectors * kVec + i : i < head ? i - head : vectors * kVec + i - head;
+        };
         State *states = static_cast<State *>(arguments.states) + task.row * arguments.splits;
         Vec<T, kVec> held[kHeld];
         const auto load = [&](int64_t first) {
@@ -245,8 +312,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, sizeof(T) == 2 ? 2 : 3) softma
                 v += kHeld * kRowThreads;
                 load(v);
             }
-            for (int64_t i = vectors * kVec + thread; i < count; i += kRowThreads) {
-                const Vec<T, 1> last[1] = {load_vec<1>(x + i)};
+            for (int64_t i = thread; i < alone; i += kRowThreads) {
+                const Vec<T, 1> last[1] = {load_vec<1>(x + place_alone(i) * arguments.stride_x)};
                 add_elements(state, last, 1);
             }
             const State whole = row_fold<kRowThreads>(state[0], shared, merge);
@@ -280,101 +347,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, sizeof(T) == 2 ? 2 : 3) softma
             v += kHeld * kRowThreads;
             load(v);
         }
-        for (int64_t i = vectors * kVec + thread; i < count; i += kRowThreads) {
-            y[i] = from_compute<Out>(exp_difference(to_compute(x[i]), reference) * scale);
+        for (int64_t i = thread; i < alone; i += kRowThreads) {
+            const int64_t at = place_alone(i);
+            y[at] = from_compute<Out>(exp_difference(to_compute(x[at]), reference) * scale);
         }
-    }
-}
-
-template <class T, class Out, int kVec>
-__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 3) softmax_columns(const SoftmaxArguments arguments) {
-    using C = Compute<T>;
-    using State = SoftmaxState<C>;
-    constexpr int kUnroll = sizeof(T) == 4 ? 4 : 2;
-    __shared__ State shared[kVec][kRowThreads];
-    const MergeStates<C> merge;
-    const int lanes = arguments.lanes, slots = kRowThreads / lanes;
-    const int lane = static_cast<int>(threadIdx.x) & (lanes - 1), slot = static_cast<int>(threadIdx.x) / lanes;
-    const int64_t tile_columns = int64_t{lanes} * kVec;
-    const int64_t tiles = (arguments.columns + tile_columns - 1) / tile_columns;
-    const int64_t items = arguments.axes.count() * tiles * arguments.splits;
-    for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
-        const Division of_tile = divide(item, tiles);
-        const Division of_row = divide(of_tile.quotient, arguments.axes.count());
-        const int64_t column = of_tile.remainder * tile_columns + lane * kVec;
-        const bool is_column = column < arguments.columns;
-        const RowOffset offset = row_offset(arguments.axes, of_row.remainder);
-        const int64_t start = of_row.quotient * arguments.split_length;
-        const int64_t left = arguments.length - start;
-        const int64_t count = !is_column ? 0 : left < arguments.split_length ? left : arguments.split_length;
-        const T *x = static_cast<const T *>(arguments.x) + offset.x + column + start * arguments.stride_x;
-        // [split][row][column]; the first split's become the whole's.
-        const int64_t all_columns = arguments.axes.count() * arguments.columns;
-        State *states = static_cast<State *>(arguments.states) + of_row.remainder * arguments.columns + column;
-        if (arguments.writes == 0) {
-            State state[kVec];
-#pragma unroll
-            for (int j = 0; j < kVec; ++j) state[j] = empty_state<C>();
-            for (int64_t r = slot; r < count; r += kUnroll * slots) {
-                Vec<T, kVec> loaded[kUnroll];
-#pragma unroll
-                for (int u = 0; u < kUnroll; ++u) {
-                    if (r + u * slots < count) loaded[u] = load_vec<kVec>(x + (r + u * slots) * arguments.stride_x);
-                }
-                add_elements(state, loaded, static_cast<int>((count - r + slots - 1) / slots));
-            }
-            for (int half = slots / 2; half > 0; half /= 2) {
-                __syncthreads();
-                if (slot >= half && slot < 2 * half) {
-#pragma unroll
-                    for (int j = 0; j < kVec; ++j) shared[j][threadIdx.x] = state[j];
-                }
-                __syncthreads();
-                if (slot < half) {
-#pragma unroll
-                    for (int j = 0; j < kVec; ++j) state[j] = merge(state[j], shared[j][threadIdx.x + half * lanes]);
-                }
-            }
-            if (slot == 0 && is_column) {
-#pragma unroll
-                for (int j = 0; j < kVec; ++j) states[of_row.quotient * all_columns + j] = state[j];
-            }
-            continue;
-        }
-        C references[kVec], scales[kVec];
-#pragma unroll
-        for (int j = 0; j < kVec; ++j) {
-            const State whole = is_column ? states[j] : empty_state<C>();
-            references[j] = whole.reference();
-            scales[j] = whole.scale();
-        }
-        Out *y = static_cast<Out *>(arguments.y) + offset.y + column * arguments.column_y + start * arguments.stride_y;
-        for (int64_t r = slot; r < count; r += kUnroll * slots) {
-            Vec<T, kVec> loaded[kUnroll];
-#pragma unroll
-            for (int u = 0; u < kUnroll; ++u) {
-                if (r + u * slots < count) loaded[u] = load_vec<kVec>(x + (r + u * slots) * arguments.stride_x);
-            }
-#pragma unroll
-            for (int u = 0; u < kUnroll; ++u) {
-                if (r + u * slots >= count) continue;
-                store_results<kVec>(y + (r + u * slots) * arguments.stride_y,
-                                    [&](int j) { return exp_difference(to_compute(loaded[u][j]), references[j]) * scales[j]; });
-            }
-        }
-    }
-}
-
-// Merges the states of a column's splits into the first's place. A launch of its own, or every writing block would read all of them.
-template <class C>
-__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_merge_states(const SoftmaxArguments arguments) {
-    const MergeStates<C> merge;
-    SoftmaxState<C> *states = static_cast<SoftmaxState<C> *>(arguments.states);
-    const int64_t all_columns = arguments.axes.count() * arguments.columns;
-    for (int64_t i = int64_t{blockIdx.x} * kRowThreads + threadIdx.x; i < all_columns; i += int64_t{gridDim.x} * kRowThreads) {
-        SoftmaxState<C> whole = states[i];
-        for (int split = 1; split < arguments.splits; ++split) whole = merge(whole, states[split * all_columns + i]);
-        states[i] = whole;
     }
 }
 
