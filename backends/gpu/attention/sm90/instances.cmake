@@ -124,10 +124,10 @@ attile_gpu_instance(cols128_bias TABLE Bias
   modifies bias_only)
 attile_gpu_instance(cols128_allowed TABLE Allowed
   depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
-  modifies allowed_only)
+  ping_pong modifies allowed_only)
 attile_gpu_instance(cols128_alibi TABLE Alibi
   depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
-  modifies alibi_only)
+  ping_pong modifies alibi_only)
 attile_gpu_instance(cols128_softcap TABLE Softcap
   depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
   modifies softcap_only)

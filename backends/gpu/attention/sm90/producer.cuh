@@ -93,14 +93,19 @@ __device__ __forceinline__ void load_strip(const AttentionArguments &a, const At
                        work.first_row, work.head * a.scores_head, work.batch * a.scores_batch);
 }
 
-// The tile scheduler: draws the next tile and works out what it needs, while the producer thread still loads the tile before. It draws a
-// tile only when there is a stage for it: another block may be free for the tile sooner.
+// Key tiles of a work tile that are yet to be loaded when the next one is drawn.
+constexpr int kDrawsBefore = 3;
+
+// The tile scheduler: draws the next tile and works out what it needs, while the producer thread loads the last of the tile before, no
+// sooner: another block may be free for the tile earlier.
 template <class Config>
 __device__ __forceinline__ void schedule_tiles(const AttentionArguments &a, const AttentionShared<Config> &shared) {
     Ring<kWorkStages<Config>> work_ring;
     int t = static_cast<int>(blockIdx.x);
+    uint32_t drawn = 0;
     bool is_first = true;
-    for (;;) {
+    for (;; ++drawn) {
+        if (!is_first) barrier_wait_idle(shared.draw(), (drawn & 1) ^ 1);
         barrier_wait_idle(shared.work_empty(work_ring.stage), work_ring.parity ^ 1);
         AttentionWorkTile work;
         do {
@@ -156,7 +161,12 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
             shown.begin(a.p, work);
             key_tile = first_shown(a.p, work, shown);
         }
+        bool has_drawn = false;
         for (bool is_first = true;; is_first = false) {
+            if (!has_drawn && key_tile < work.first_tile + kDrawsBefore) {
+                if (leads) barrier_arrive(shared.draw());
+                has_drawn = true;
+            }
             if (key_tile >= 0) {
                 barrier_wait(shared.k_empty(k_ring.stage), k_ring.parity ^ 1);
                 const uint32_t full = shared.k_full(k_ring.stage), to = shared.k + k_ring.stage * Config::kShape.k_bytes();

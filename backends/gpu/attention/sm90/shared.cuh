@@ -8,8 +8,7 @@
 namespace attile::gpu::sm90 {
 
 inline constexpr int kWarpsOfGroup = kWarpgroupThreads / kWarpThreads;
-// Stages for work tiles: the current tile, the next one, and, with run_on, the one before, whose rows are still being stored. No more,
-// since a tile that this block has drawn cannot go to a block that is free earlier.
+// Stages for work tiles: the current tile, the next one, and, with run_on, the one before, whose rows are still being stored.
 template <class Config>
 inline constexpr int kWorkStages = Config::kShape.run_on ? 3 : 2;
 inline constexpr int kMostWorkStages = 3;
@@ -42,9 +41,9 @@ struct AttentionShared {
         return barriers + 8 * (4 * Config::kShape.stages + 4 + kMostWorkStages + stage);
     }
 
-    __device__ __forceinline__ uint32_t strip_full(int stage) const {
-        return barriers + 8 * (4 * Config::kShape.stages + 4 + 2 * kMostWorkStages + stage);
-    }
+    // The tile that is loaded is near its end: the next one may be drawn.
+    __device__ __forceinline__ uint32_t draw() const { return barriers + 8 * (4 * Config::kShape.stages + 4 + 2 * kMostWorkStages); }
+    __device__ __forceinline__ uint32_t strip_full(int stage) const { return draw() + 8 * (1 + stage); }
     __device__ __forceinline__ uint32_t strip_empty(int stage) const { return strip_full(kAttentionStripStages + stage); }
     // Of a stage of K: a bit for each eight keys whose page is missing.
     __device__ __forceinline__ uint32_t missing_keys(int stage) const {
@@ -55,7 +54,10 @@ struct AttentionShared {
     __device__ __forceinline__ void set_missing_keys(int stage, uint32_t word) const {
         asm volatile("st.shared.b32 [%0], %1;" ::"r"(missing_word(stage)), "r"(word) : "memory");
     }
-    __device__ __forceinline__ uint32_t missing_word(int stage) const { return strip_empty(kAttentionStripStages) + 4 * stage; }
+    __device__ __forceinline__ uint32_t missing_word(int stage) const {
+        static_assert(!(Config::kShape.paged && Config::kShape.loads_strips()), "words of pages are where strips have their barriers");
+        return strip_full(0) + 4 * stage;
+    }
 
     __device__ __forceinline__ void init() const {
         constexpr uint32_t kReaders = kWarpsOfGroup * Config::kShape.warpgroups;  // One lane arrives for each warp.
@@ -73,6 +75,7 @@ struct AttentionShared {
             barrier_init(work_full(stage), 1);
             barrier_init(work_empty(stage), kReaders + 1);  // The producer reads them, too.
         }
+        barrier_init(draw(), 1);
         for (int stage = 0; Config::kShape.loads_strips() && stage < kAttentionStripStages; ++stage) {
             barrier_init(strip_full(stage), 1);
             barrier_init(strip_empty(stage), kReaders);
@@ -81,7 +84,8 @@ struct AttentionShared {
     }
 };
 inline constexpr int kMostStages = 4;
-static_assert(8 * (4 * kMostStages + 4 + 2 * kMostWorkStages + 2 * kAttentionStripStages) + 4 * kMostStages <= 256 && kWorkBytes <= 512,
+static_assert(8 * (4 * kMostStages + 4 + 2 * kMostWorkStages + 1 + 2 * kAttentionStripStages) <= 256 &&
+                  4 * kMostStages <= 16 * kAttentionStripStages && kWorkBytes <= 512,
               "as AttentionShape::shared_bytes() has it");
 
 // A stage of a ring and the parity of its phase.
