@@ -38,6 +38,7 @@ namespace attile::gpu::sm90 {
     if constexpr (kColumns == 64) ATTILE_VALUES("64", 32, types, "32", "33", "34", "35", "36"); \
     else if constexpr (kColumns == 96) ATTILE_VALUES("96", 48, types, "48", "49", "50", "51", "52"); \
     else if constexpr (kColumns == 128) ATTILE_VALUES("128", 64, types, "64", "65", "66", "67", "68"); \
+    else if constexpr (kColumns == 192) ATTILE_VALUES("192", 96, types, "96", "97", "98", "99", "100"); \
     else if constexpr (kColumns == 256) ATTILE_VALUES("256", 128, types, "128", "129", "130", "131", "132"); \
     else static_assert(kColumns == 64, "a width that is written out")
 // clang-format on

@@ -5,6 +5,7 @@
 #   cols128    128 x  64     64 + 2 (32 + 16 + 32 + 0.5) = 225                            240; words that all threads have in common
 #   of one option      as the plain ones, and 256 bytes                                    240; as the plain ones, softcap at 64 columns 20 words
 #   cols64_modified   128 x 64   32 + 2 (16 + 16 + 16 + 0.5) = 129                       240; 70 words
+#   cols192     64 x  64     48 + 2 (48 + 16, P + 0.5)   = 177                            240; none
 #   cols256     64 x  64     64 + 2 (64 + 16, P + 0.5)   = 225                            240; none
 #   cols128_modified, cols256_modified: as cols128, cols256                               240; 150 and 57 words
 #   of a mask of blocks   as the plain ones, and 128 bytes                                240; 55 words at 64 and 128 columns, 40 at 256
@@ -22,6 +23,7 @@ attile_gpu_family(attention_backward/sm90/instances.h
 # Narrowest first: the first of a type that holds a head is taken.
 attile_gpu_instance(cols64 depth=64 keys=128 rows=128 producer_registers=24 consumer_registers=240)
 attile_gpu_instance(cols128 depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums)
+attile_gpu_instance(cols192 BY backward_wide_instance depth=192 keys=64 rows=64 producer_registers=24 consumer_registers=240)
 attile_gpu_instance(cols256 BY backward_wide_instance depth=256 keys=64 rows=64 producer_registers=24 consumer_registers=240)
 
 # Under a mask of blocks.

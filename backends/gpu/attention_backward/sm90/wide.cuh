@@ -84,7 +84,7 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
     }
 
   private:
-    static_assert(kKeys == 64 && kRows == 64 && kDepth == 256, "64 keys of a warpgroup");
+    static_assert(kKeys == 64 && kRows == 64 && kDepth % kBackwardPanel == 0, "64 keys of a warpgroup");
     static constexpr bool kModifies = kShape.modifies();
     static_assert(!kModifies || kShape.options() > 1, "what one option alone needs would lie in shared memory");
     // Of a bias, guarded: sums are not looked at, since operands were.
