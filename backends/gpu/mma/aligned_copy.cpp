@@ -20,10 +20,18 @@ constexpr int64_t kColumnsAtOnce = 8;  // That kernels store, of any type: a row
 }  // namespace
 
 void pack_deal(PackMatrix &m, int64_t batches, int64_t element_bytes) {
-    const int64_t vectors = ceil_div(m.to_row * element_bytes, kReachBytes);
+    const int64_t vectors = ceil_div(m.to_row * element_bytes, kReachBytes), count_x = batches / std::max<int64_t>(m.count_y, 1);
     m.lane_bits = 0;
     while (m.lane_bits < kWarpBits && (int64_t{1} << m.lane_bits) < vectors) ++m.lane_bits;
     m.lines = m.rows * batches;
+    m.vectors = m.lines * vectors;
+    m.of_row = Divider(std::max<int64_t>(vectors, 1));
+    m.of_entry = Divider(std::max<int64_t>(m.rows, 1));
+    m.of_count = Divider(std::max<int64_t>(m.count_y, 1));
+    m.lowest = m.highest = static_cast<const char *>(m.from);
+    const int64_t extent[4] = {count_x, m.count_y, m.rows, m.cols}, stride[4] = {m.batch_x, m.batch_y, m.row, m.col};
+    for (int axis = 0; axis < 4; ++axis) (stride[axis] < 0 ? m.lowest : m.highest) += (extent[axis] - 1) * stride[axis] * element_bytes;
+    m.highest += element_bytes;
     m.across = ceil_div(m.to_row, pack_piece_elements(element_bytes));
     m.pieces = m.across * ceil_div(m.lines, int64_t{1} << (kWarpBits - m.lane_bits));
 }
@@ -78,16 +86,16 @@ int32_t AlignedCopies::launch(Device &device, Stream stream, bool back) const {
     for (const int64_t bytes : {1, 2, 4}) {
         PackArguments<kMostPacked> arguments = {};
         int count = 0;
-        int64_t pieces = 0;
+        int64_t threads = 0;
         for (int i = 0; i < count_; ++i) {
             if (one_[i].element_bytes != bytes || one_[i].is_result != back) continue;
             if (count == kMostPacked) return fail(ATTILE_ERROR_INTERNAL, "more copies than one launch makes");
             arguments.matrix[count++] = one_[i].matrix;
-            pieces += one_[i].matrix.pieces;
+            threads += back ? one_[i].matrix.pieces * 32 : one_[i].matrix.vectors;
         }
-        if (pieces == 0) continue;
+        if (threads == 0) continue;
         const int64_t most = kBlocksOfUnit * std::max(1, device.properties().compute_units);
-        const int64_t blocks = std::min(most, ceil_div(pieces * 32, kPackThreads));
+        const int64_t blocks = std::min(most, ceil_div(threads, kPackThreads));
         void *pointers[] = {&arguments, nullptr};
         const void *const kernel = back ? unpack_several_kernel(bytes) : pack_several_kernel(bytes);
         const int32_t status =

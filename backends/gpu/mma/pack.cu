@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies matrices of elements of 1, 2, 4 or 8 bytes with any strides into rows aligned to 16 bytes, padded with zeros: 16 bytes a thread,
 // written at once. Where neighbours of a row are neighbours in memory they are read as the two aligned 16 bytes that they lie in, and
-// shifted; else, and at a row's ends, element by element. All operands of a call in one launch. No shared memory; bound by memory.
+// shifted; else, and at the operand's ends, element by element. All operands of a call in one launch. No shared memory; bound by memory.
 #include "mma/pack.h"
+
+#include "numeric.h"
 
 namespace attile::gpu::mma {
 namespace {
@@ -40,54 +42,69 @@ __device__ __forceinline__ PackPlace pack_place(const PackMatrix &m, int64_t pie
             (piece - lines * m.across) * kPiece, lane & ((1 << m.lane_bits) - 1)};
 }
 
-template <class Element>
-__device__ __forceinline__ void pack_piece(const PackMatrix &m, int64_t piece) {
-    constexpr int kPackVector = 16 / sizeof(Element), kPackPiece = pack_piece_elements(sizeof(Element));
-    const PackPlace place = pack_place<kPackPiece>(m, piece);
-    const int64_t col = place.first + place.lane * kPackVector;
-    if (col >= m.to_row || place.line >= m.lines) return;
-    const Element *from = static_cast<const Element *>(m.from) + place.offset + col * m.col;
-    const uint32_t shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % 16);
-    const int64_t first = col - shift / static_cast<int64_t>(sizeof(Element));  // Of what is read, which stays within the row.
-    const bool in_vectors = m.col == 1 && first >= 0 && first + (shift == 0 ? 1 : 2) * kPackVector <= m.cols;
-    // A warp at a row's end has lanes of both kinds: all loads are issued before the first is waited for.
-    uint4 low = {}, high = {};
-    Element element[kPackVector] = {};
-    if (in_vectors) {
-        const uint4 *const base = reinterpret_cast<const uint4 *>(reinterpret_cast<const char *>(from) - shift);
-        low = __ldg(base);
-        if (shift != 0) high = __ldg(base + 1);
-    } else {
-#pragma unroll
-        for (int i = 0; i < kPackVector; ++i) {
-            if (col + i < m.cols) element[i] = from[i * m.col];
-        }
-    }
-    const uint4 whole = shifted(low, high, shift);
-    const uint32_t wholes[4] = {whole.x, whole.y, whole.z, whole.w};
-    uint32_t packed[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        uint32_t word;
-        if constexpr (sizeof(Element) == 1)
-            word = static_cast<uint32_t>(element[4 * i + 3]) << 24 | static_cast<uint32_t>(element[4 * i + 2]) << 16 |
-                   static_cast<uint32_t>(element[4 * i + 1]) << 8 | element[4 * i];
-        else if constexpr (sizeof(Element) == 2)
-            word = static_cast<uint32_t>(element[2 * i + 1]) << 16 | element[2 * i];
-        else if constexpr (sizeof(Element) == 4)
-            word = element[i];
-        else
-            word = static_cast<uint32_t>(element[i / 2] >> (i % 2 * 32));
-        packed[i] = in_vectors ? wholes[i] : word;
-    }
-    // The compiler would make four stores of some of these.
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(
-                     __cvta_generic_to_global(static_cast<Element *>(m.to) + place.line * m.to_row + col)),
-                 "r"(packed[0]), "r"(packed[1]), "r"(packed[2]), "r"(packed[3])
-                 : "memory");
+__device__ __forceinline__ int64_t divide(int64_t a, const Divider &by) {
+    return a >> 31 == 0 ? static_cast<int64_t>(quotient(static_cast<uint32_t>(a), by)) : a / by.divisor;
 }
 
-// Calls take(matrix, piece) for the pieces of this warp, which are dealt out over all matrices together.
+// Those bits of word `word` of 16 bytes that the first `bytes` of them have.
+__device__ __forceinline__ uint32_t first_bytes(int word, int64_t bytes) {
+    const int64_t left = bytes - 4 * word;
+    return left >= 4 ? ~0u : left <= 0 ? 0u : (1u << 8 * static_cast<uint32_t>(left)) - 1u;
+}
+
+template <class Element>
+__device__ __forceinline__ void pack_vector(const PackMatrix &m, int64_t number) {
+    constexpr int kOfVector = 16 / sizeof(Element);
+    const int64_t line = divide(number, m.of_row), col = (number - line * m.of_row.divisor) * kOfVector;
+    const int64_t batch = divide(line, m.of_entry), batch_x = divide(batch, m.of_count);
+    const int64_t offset = batch_x * m.batch_x + (batch - batch_x * m.count_y) * m.batch_y + (line - batch * m.rows) * m.row;
+    const Element *const from = static_cast<const Element *>(m.from) + offset + col * m.col;
+    const int64_t left = m.cols - col;
+    const uint32_t shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % 16);
+    const char *const begin = reinterpret_cast<const char *>(from) - shift;
+    // What lies before and behind a row may be read where the operand has elements before and behind it.
+    const bool in_vectors = m.col == 1 && left > 0 && begin >= m.lowest && begin + (shift == 0 ? 16 : 32) <= m.highest;
+    uint4 packed = {};
+    if (in_vectors) {
+        const uint4 *const vectors = reinterpret_cast<const uint4 *>(begin);
+        const uint4 low = __ldg(vectors), high = shift != 0 ? __ldg(vectors + 1) : uint4{};
+        packed = shifted(low, high, shift);
+        if (left < kOfVector) {
+            const int64_t bytes = left * static_cast<int64_t>(sizeof(Element));
+            packed.x &= first_bytes(0, bytes);
+            packed.y &= first_bytes(1, bytes);
+            packed.z &= first_bytes(2, bytes);
+            packed.w &= first_bytes(3, bytes);
+        }
+    } else if (left > 0) {
+        Element element[kOfVector] = {};
+#pragma unroll
+        for (int i = 0; i < kOfVector; ++i) {
+            if (i < left) element[i] = from[i * m.col];
+        }
+        uint32_t word[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if constexpr (sizeof(Element) == 1)
+                word[i] = static_cast<uint32_t>(element[4 * i + 3]) << 24 | static_cast<uint32_t>(element[4 * i + 2]) << 16 |
+                          static_cast<uint32_t>(element[4 * i + 1]) << 8 | element[4 * i];
+            else if constexpr (sizeof(Element) == 2)
+                word[i] = static_cast<uint32_t>(element[2 * i + 1]) << 16 | element[2 * i];
+            else if constexpr (sizeof(Element) == 4)
+                word[i] = element[i];
+            else
+                word[i] = static_cast<uint32_t>(element[i / 2] >> (i % 2 * 32));
+        }
+        packed = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+    // The compiler would make four stores of some of these.
+    asm volatile(
+        "st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(static_cast<Element *>(m.to) + line * m.to_row + col)),
+        "r"(packed.x), "r"(packed.y), "r"(packed.z), "r"(packed.w)
+        : "memory");
+}
+
+// Calls take(matrix, piece) for the pieces of this warp, which are dealt out over all matrices together: of what goes back.
 template <int kMatrices, class Take>
 __device__ __forceinline__ void for_pieces(const PackArguments<kMatrices> &p, const Take &take) {
     int64_t all = 0;
@@ -113,7 +130,22 @@ __global__ void __launch_bounds__(kPackThreads) pack_matrices_kernel(const __gri
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");  // The product's blocks may start; they wait for the end of this grid.
 #endif
-    for_pieces(p, [](const PackMatrix &m, int64_t piece) { pack_piece<Element>(m, piece); });
+    int64_t all = 0;
+#pragma unroll
+    for (int j = 0; j < kMatrices; ++j) all += p.matrix[j].vectors;
+    const int64_t threads = static_cast<int64_t>(gridDim.x) * kPackThreads;
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * kPackThreads + threadIdx.x; i < all; i += threads) {
+        int64_t number = i;
+        int which = 0;
+#pragma unroll
+        for (int j = 0; j + 1 < kMatrices; ++j) {
+            if (which == j && number >= p.matrix[j].vectors) {
+                number -= p.matrix[j].vectors;
+                which = j + 1;
+            }
+        }
+        pack_vector<Element>(p.matrix[which], number);
+    }
 }
 
 // A lane's elements are as far apart as a row has lanes, so that neighbours write neighbours.

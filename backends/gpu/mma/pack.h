@@ -4,10 +4,12 @@
 
 #include <cstdint>
 
+#include "divider.h"
+
 namespace attile::gpu::mma {
 
 inline constexpr int kPackThreads = 256;
-// A thread copies 16 bytes at a time, and a warp a piece of a row, or several short rows.
+// What goes back from a copy is dealt out to warps, a piece of a row each, or several short rows.
 constexpr int64_t pack_piece_elements(int64_t element_bytes) { return 32 * 16 / element_bytes; }
 
 struct PackMatrix {
@@ -17,9 +19,14 @@ struct PackMatrix {
     int64_t to_row;                      // Stride of `to`: a multiple of 16 bytes.
     int64_t rows, cols, count_y;         // Extents; the outer batch axis has as many entries as `pieces` makes.
     int64_t lines;                       // Rows of all batch entries.
-    int64_t across;                      // Pieces of a row: a warp's work.
-    int64_t pieces;                      // All; 0 if there is nothing to copy.
-    int32_t lane_bits;                   // A row has 2^lane_bits lanes, so a warp 2^(5 - lane_bits) rows.
+    // To the copy: 16 bytes a thread, of all rows one after the other.
+    int64_t vectors;                     // All; 0 if there is nothing to copy.
+    Divider of_row, of_entry, of_count;  // By a row's vectors, an entry's rows, count_y.
+    const char *lowest, *highest;        // Where the elements at `from` begin in memory, and end.
+    // Back from it.
+    int64_t across;     // Pieces of a row: a warp's work.
+    int64_t pieces;     // All.
+    int32_t lane_bits;  // A row has 2^lane_bits lanes, so a warp 2^(5 - lane_bits) rows.
 };
 // Fills in what follows from the extents: `batches` entries of rows x cols elements of `element_bytes` bytes, to_row apart in the copy.
 void pack_deal(PackMatrix &matrix, int64_t batches, int64_t element_bytes);

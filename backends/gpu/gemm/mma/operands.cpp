@@ -144,9 +144,9 @@ int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &works
     if ((operands.pack_a && !place(true, &arguments.matrix[0], a)) || (operands.pack_b && !place(false, &arguments.matrix[1], b))) {
         return fail(ATTILE_ERROR_INTERNAL, "gemm: the workspace is smaller than the query asked for");
     }
-    const int64_t pieces = arguments.matrix[0].pieces + arguments.matrix[1].pieces;
+    const int64_t vectors = arguments.matrix[0].vectors + arguments.matrix[1].vectors;
     const int64_t most = int64_t{32} * std::max(1, device.properties().compute_units);
-    const int64_t blocks = std::min(most, (pieces * 32 + kPackThreads - 1) / kPackThreads);
+    const int64_t blocks = std::min(most, (vectors + kPackThreads - 1) / kPackThreads);
     void *pointers[] = {&arguments, nullptr};
     return device.launch(pack_kernel(operands.element_bytes), Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{kPackThreads, 1, 1}, 0,
                          pointers, stream);
