@@ -95,12 +95,18 @@ inline constexpr int softmax_stream_vectors(int element_bytes, int vec) { return
 // Rows it holds where they are short.
 inline constexpr int kSoftmaxRows = 4;
 
-// Blocks of softmax_cached that a unit must hold: as many as its registers allow without spills.
+// Blocks of softmax_cached that a unit must hold: as many as its registers allow without spills. Compilers for Pascal take more of them.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 700
+inline constexpr bool kTakesMoreRegisters = true;
+#else
+inline constexpr bool kTakesMoreRegisters = false;
+#endif
 inline constexpr int softmax_blocks(int width, int rows, int vec, int element_bytes) {
+    const bool is_short = rows > 1, is_block = width == kRowThreads;
     if (width > kRowThreads) return 1024 / width;
-    if (element_bytes == 2 && vec == 1) return rows > 1 || width == kRowThreads ? 2 : 1;
-    if (element_bytes == 2) return 4 - (rows > 1) - (width == kRowThreads);
-    return vec == 1 || (width == kRowThreads && rows > 1) ? 2 : 3;
+    if (element_bytes > 2) return vec == 1 || (is_block && is_short) ? 2 : 3;
+    if (vec > 1) return 4 - is_short - (kTakesMoreRegisters && is_block);
+    return kTakesMoreRegisters ? (is_short || is_block ? 2 : 1) : is_short && is_block ? 2 : 3;
 }
 
 // Likewise of softmax_stream.
