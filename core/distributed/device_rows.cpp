@@ -31,6 +31,17 @@ attile_tensor without_entries(const attile_tensor &entry) {
     return rest;
 }
 
+// So many lines of `count` elements each.
+attile_tensor lined_up(const attile_tensor &first, int64_t lines, int64_t distance, int64_t count) {
+    attile_tensor all = first;
+    all.rank = lines == 1 ? 1 : 2;
+    all.shape[0] = lines;
+    all.stride[0] = distance;
+    all.shape[all.rank - 1] = count;
+    all.stride[all.rank - 1] = 1;
+    return all;
+}
+
 }  // namespace
 
 bool is_packed(const attile_tensor &tensor) {
@@ -171,10 +182,6 @@ void DeviceBlocks::give(const Block &block) {
     before.put_back();
 }
 
-DeviceRows::~DeviceRows() {
-    if (sums_.memory != nullptr) work_.blocks->give(sums_);
-}
-
 int32_t DeviceRows::settle() const { return work_.blocks == nullptr ? ATTILE_OK : attile_synchronize(work_.context, work_.stream); }
 
 int32_t DeviceRows::copy(const attile_tensor &from, const attile_tensor &to) const {
@@ -212,25 +219,18 @@ int32_t DeviceRows::sum(const attile_tensor &parts, const attile_tensor &to) con
     return attile_reduce(work_.context, &args);
 }
 
-int32_t DeviceRows::add(const attile_tensor &part, const attile_tensor &to) {
-    int64_t below = 0, above = 0;
-    if (product({to.shape[0], to.shape[1], to.shape[2], to.shape[3]}) == 0) return ATTILE_OK;
-    if (!measure_tensor(to, &below, &above)) return fail(ATTILE_ERROR_OVERFLOW, "%s: sums span more than 63 bits", work_.operation);
-    if (sums_.bytes < above) {
-        if (sums_.memory != nullptr) work_.blocks->give(sums_);
-        sums_ = {};
-        ATTILE_TRY(work_.blocks->take(work_.operation, above, &sums_));
-    }
-    attile_tensor sums = to;
-    sums.data = sums_.memory;
-    const int64_t distance = static_cast<const char *>(part.data) - static_cast<const char *>(to.data);
+int32_t DeviceRows::add(const attile_tensor &one, const attile_tensor &other, const attile_tensor &to) const {
+    const int64_t count = product({to.shape[0], to.shape[1], to.shape[2], to.shape[3]});
+    if (count == 0) return ATTILE_OK;
+    const int64_t distance = (static_cast<const char *>(other.data) - static_cast<const char *>(one.data)) / element_bytes(to.dtype);
+    if (is_packed(to)) return sum(lined_up(one, 2, distance, count), lined_up(to, 1, 0, count));
     for (int64_t entry = 0; entry < to.shape[0]; ++entry) {
-        attile_tensor both = slice(to, 0, entry, 1);
+        attile_tensor both = slice(one, 0, entry, 1);
         both.shape[0] = 2;
-        both.stride[0] = distance / element_bytes(to.dtype);
-        ATTILE_TRY(sum(both, without_entries(slice(sums, 0, entry, 1))));
+        both.stride[0] = distance;
+        ATTILE_TRY(sum(both, without_entries(slice(to, 0, entry, 1))));
     }
-    return copy(sums, to);
+    return ATTILE_OK;
 }
 
 int32_t DeviceRows::forget(const attile_tensor &o, const attile_tensor &lse) const {

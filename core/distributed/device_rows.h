@@ -80,7 +80,6 @@ struct DeviceWork {
 class DeviceRows {
   public:
     explicit DeviceRows(const DeviceWork &work) : work_(work) {}
-    ~DeviceRows();
     DeviceRows(const DeviceRows &) = delete;
     DeviceRows &operator=(const DeviceRows &) = delete;
 
@@ -96,12 +95,11 @@ class DeviceRows {
     int32_t clear(const attile_tensor &tensor) const;
     // Adds up `parts` over axis 0, which `to` lacks. `to` may be of a wider type.
     int32_t sum(const attile_tensor &parts, const attile_tensor &to) const;
-    // Adds a tensor of the wide type with the same extents and strides.
-    int32_t add(const attile_tensor &part, const attile_tensor &to);
+    // `to` is the sum of two tensors of the wide type, all with the same extents and strides.
+    int32_t add(const attile_tensor &one, const attile_tensor &other, const attile_tensor &to) const;
 
   private:
     const DeviceWork work_;
-    DeviceBlocks::Block sums_;  // of what is added, until it is copied to its place
 };
 
 }  // namespace attile::core

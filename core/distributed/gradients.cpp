@@ -3,8 +3,6 @@
 // keys, so what the calls give is added up.
 #include "distributed/gradients.h"
 
-#include <algorithm>
-
 #include "distributed/sums.h"
 #include "guard.h"
 #include "message.h"
@@ -13,78 +11,21 @@
 
 namespace attile::core {
 
-int32_t KeySums::take(const DistributedAttention &problem, int64_t keys, DeviceRows *device) {
-    problem_ = &problem;
-    device_ = device;
-    const int64_t bytes = element_bytes(problem.wide()), lines = product({problem.batch(), problem.heads_kv()});
-    dk_row_ = product({lines, problem.head_dim(), bytes});
-    dv_row_ = product({lines, problem.head_dim_v(), bytes});
-    ATTILE_TRY(problem.take(&dk_, keys, dk_row_));
-    return problem.take(&dv_, keys, dv_row_);
-}
-
-attile_tensor KeySums::dk(int64_t key, int64_t count) const {
-    const DistributedAttention &p = *problem_;
-    return packed_view(dk_.at(key * dk_row_), p.wide(), count, p.batch(), p.heads_kv(), p.head_dim());
-}
-
-attile_tensor KeySums::dv(int64_t key, int64_t count) const {
-    const DistributedAttention &p = *problem_;
-    return packed_view(dv_.at(key * dv_row_), p.wide(), count, p.batch(), p.heads_kv(), p.head_dim_v());
-}
-
-int32_t KeySums::send(Link &link, int64_t key, int64_t count, int32_t to) const {
-    ATTILE_TRY(link.send(dk_.at(key * dk_row_), count * dk_row_, to));
-    return link.send(dv_.at(key * dv_row_), count * dv_row_, to);
-}
-
-int32_t KeySums::receive(Link &link, int64_t key, int64_t count, int32_t from) {
-    ATTILE_TRY(link.receive(dk_.at(key * dk_row_), count * dk_row_, from));
-    return link.receive(dv_.at(key * dv_row_), count * dv_row_, from);
-}
-
-int32_t KeySums::clear_rows(int64_t key, int64_t count) {
-    if (problem_->on_device()) {
-        ATTILE_TRY(device_->clear(dk(key, count)));
-        return device_->clear(dv(key, count));
-    }
-    clear(dk(key, count));
-    clear(dv(key, count));
-    return ATTILE_OK;
-}
-
-int32_t KeySums::add(int64_t key, int64_t count, const KeySums &other, int64_t other_key) {
-    if (problem_->on_device()) {
-        ATTILE_TRY(device_->add(other.dk(other_key, count), dk(key, count)));
-        return device_->add(other.dv(other_key, count), dv(key, count));
-    }
-    add_up(other.dk(other_key, count), dk(key, count));
-    add_up(other.dv(other_key, count), dv(key, count));
-    return ATTILE_OK;
-}
-
-int32_t Gradients::take(int64_t keys) {
+int32_t Gradients::take() {
     const DistributedAttention &p = problem_;
-    const int64_t bytes = element_bytes(p.wide());
-    const int64_t rows = product({p.batch(), p.heads_q(), p.rows()}), lines = product({p.batch(), p.heads_kv(), keys});
     ATTILE_TRY(call_.take());
     ATTILE_TRY(shared_.take());
-    ATTILE_TRY(device_.begin());
-    for (Buffer *buffer : {&dq_, &pair_dq_}) ATTILE_TRY(p.take(buffer, rows, bytes * p.head_dim()));
-    ATTILE_TRY(p.take(&pair_dk_, lines, bytes * p.head_dim()));
-    ATTILE_TRY(p.take(&pair_dv_, lines, bytes * p.head_dim_v()));
-    if (p.on_device()) return device_.clear(dq_of(dq_));
-    clear(dq_of(dq_));
-    if (is_absent(p.gradients.dbias) || shared_.has_dbias()) return ATTILE_OK;
+    ATTILE_TRY(row_slots_.take(p.rows(), p.heads_q(), {p.head_dim()}, p.on_device() ? 3 : 2));
+    dq_.begin(rows_of(p.q_shard()));
+    if (p.on_device() || is_absent(p.gradients.dbias) || shared_.has_dbias()) return ATTILE_OK;
     const int64_t *shape = p.gradients.dbias.shape;
-    ATTILE_TRY(dbias_.take(p.operation, product({shape[0], shape[1], shape[2], shape[3]}), bytes));
+    ATTILE_TRY(dbias_.take(p.operation, product({shape[0], shape[1], shape[2], shape[3]}), element_bytes(p.wide())));
     clear(dbias());
     return ATTILE_OK;
 }
 
-attile_tensor Gradients::dq_of(const Buffer &buffer) const {
-    const DistributedAttention &p = problem_;
-    return dense_view(buffer.at(), p.wide(), p.batch(), p.heads_q(), p.rows(), p.head_dim());
+int32_t Gradients::take_key_slots(int64_t keys, int32_t slots, SumSlots *key_slots) const {
+    return key_slots->take(keys, problem_.heads_kv(), {problem_.head_dim(), problem_.head_dim_v()}, slots);
 }
 
 attile_tensor Gradients::dbias() const {
@@ -92,19 +33,21 @@ attile_tensor Gradients::dbias() const {
     return shared_.has_dbias() ? shared_.dbias() : dense_view(dbias_.at(), problem_.wide(), shape[0], shape[1], shape[2], shape[3]);
 }
 
-int32_t Gradients::add(const std::vector<Piece> &run, const attile_tensor &k, const attile_tensor &v, KeySums *sums, int64_t key) {
-    const int64_t count = place_of(run).count;
-    ATTILE_TRY(sums->clear_rows(key, count));
+int32_t Gradients::add(const std::vector<Piece> &run, const attile_tensor &k, const attile_tensor &v, PlacedSums *sums, int64_t key) {
     if (problem_.heads_q() == 0) return ATTILE_OK;
-    const attile_tensor dk = sums->dk(key, count), dv = sums->dv(key, count);
     const auto alike = [](size_t, size_t, size_t) { return true; };
     return for_each_meeting(problem_, run, alike,
-                            [&](const Meeting &meeting, size_t, size_t, size_t) { return add_pair(meeting, k, v, dk, dv); });
+                            [&](const Meeting &meeting, size_t, size_t, size_t) { return add_pair(meeting, k, v, sums, key); });
 }
 
-int32_t Gradients::add_pair(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, const attile_tensor &dk,
-                            const attile_tensor &dv) {
+int32_t Gradients::add_pair(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, PlacedSums *sums, int64_t key) {
     const DistributedAttention &p = problem_;
+    const int64_t row = meeting.rows.local + meeting.pair.row, first_key = key + meeting.key;
+    const Range entries = {meeting.group->begin, meeting.group->end}, rows = {row, row + meeting.pair.rows},
+                keys = {first_key, first_key + meeting.pair.keys};
+    int32_t row_slot = 0, key_slot = 0;
+    ATTILE_TRY(dq_.place(rows, entries, &row_slot));
+    ATTILE_TRY(sums->place(keys, entries, &key_slot));
     attile_attention_args forward;
     ATTILE_TRY(call_.make(meeting, k, v, &forward));
     forward.o = rows_of(p.local.o, meeting);
@@ -114,16 +57,10 @@ int32_t Gradients::add_pair(const Meeting &meeting, const attile_tensor &k, cons
     args.flags = p.gradients.flags;
     args.stream = p.gradients.stream;
     args.forward = &forward;
-    const auto like = [&](const attile_tensor &sums, const Buffer &buffer) {
-        attile_tensor part = sums;
-        part.data = buffer.at();
-        return part;
-    };
-    const attile_tensor dq = rows_of(dq_of(dq_), meeting);
     args.dout = rows_of(p.gradients.dout, meeting);
-    args.dq = like(dq, pair_dq_);
-    args.dk = like(keys_of(dk, meeting), pair_dk_);
-    args.dv = like(keys_of(dv, meeting), pair_dv_);
+    args.dq = row_slots_.view(row_slot, 0, rows, entries);
+    args.dk = sums->slots().view(key_slot, 0, keys, entries);
+    args.dv = sums->slots().view(key_slot, 1, keys, entries);
     const bool has_dbias = !is_absent(p.gradients.dbias);
     if (has_dbias) {
         // The bias of the call has every axis where distances were added to it.
@@ -133,15 +70,9 @@ int32_t Gradients::add_pair(const Meeting &meeting, const attile_tensor &k, cons
         args.dbias = dense_view(pair_dbias_.at(), dtype, shape[0], shape[1], shape[2], shape[3]);
     }
     ATTILE_TRY(attile_attention_backward(p.context, &args));
-    if (p.on_device()) {
-        ATTILE_TRY(device_.add(args.dq, dq));
-        ATTILE_TRY(device_.add(args.dk, keys_of(dk, meeting)));
-        return device_.add(args.dv, keys_of(dv, meeting));
-    }
-    if (!p.host_memory) ATTILE_TRY(attile_synchronize(p.context, p.gradients.stream));
-    add_up(args.dq, dq);
-    add_up(args.dk, keys_of(dk, meeting));
-    add_up(args.dv, keys_of(dv, meeting));
+    if (!p.on_device() && !p.host_memory) ATTILE_TRY(attile_synchronize(p.context, p.gradients.stream));
+    ATTILE_TRY(dq_.add(rows, entries, row_slot));
+    ATTILE_TRY(sums->add(keys, entries, key_slot));
     if (has_dbias) add_up(args.dbias, scores_of(p, dbias(), meeting));
     return ATTILE_OK;
 }
@@ -166,9 +97,13 @@ int32_t Gradients::differentiate_sinks(const Piece &rows) {
     args.stream = p.gradients.stream;
     args.forward = &forward;
     args.dout = own(p.gradients.dout);
-    args.dq = dense_view(pair_dq_.at(), p.wide(), p.batch(), p.heads_q(), rows.count, p.head_dim());
-    args.dk = dense_view(pair_dk_.at(), p.wide(), p.batch(), p.heads_kv(), 0, p.head_dim());
-    args.dv = dense_view(pair_dv_.at(), p.wide(), p.batch(), p.heads_kv(), 0, p.head_dim_v());
+    const Range places = rows_of(rows);
+    int32_t slot = 0;
+    ATTILE_TRY(row_slots_.find(places, &slot));
+    args.dq = row_slots_.view(slot, 0, places);
+    row_slots_.drop(slot, places);
+    args.dk = dense_view(args.dq.data, p.wide(), p.batch(), p.heads_kv(), 0, p.head_dim());
+    args.dv = dense_view(args.dq.data, p.wide(), p.batch(), p.heads_kv(), 0, p.head_dim_v());
     const int32_t dtype = p.local.sinks.dtype;
     Buffer memory;
     ATTILE_TRY(memory.take(p.operation, p.heads_q(), element_bytes(dtype)));
@@ -179,23 +114,19 @@ int32_t Gradients::differentiate_sinks(const Piece &rows) {
     return ATTILE_OK;
 }
 
-int32_t Gradients::write_results(const KeySums &own) {
+int32_t Gradients::write_results(PlacedSums *own) {
     const DistributedAttention &p = problem_;
-    const int64_t keys = p.local.k.shape[2];
-    if (p.on_device()) {
-        ATTILE_TRY(device_.copy(dq_of(dq_), p.gradients.dq));
-        ATTILE_TRY(device_.copy(own.dk(0, keys), p.gradients.dk));
-        ATTILE_TRY(device_.copy(own.dv(0, keys), p.gradients.dv));
-        return p.settle();
-    }
-    ATTILE_TRY(write_out(p, dq_of(dq_), p.gradients.dq));
-    ATTILE_TRY(write_out(p, own.dk(0, keys), p.gradients.dk));
-    ATTILE_TRY(write_out(p, own.dv(0, keys), p.gradients.dv));
+    ATTILE_TRY(dq_.close_all());
+    ATTILE_TRY(own->close_all());
+    ATTILE_TRY(dq_.write(0, p.gradients.dq));
+    ATTILE_TRY(own->write(0, p.gradients.dk));
+    ATTILE_TRY(own->write(1, p.gradients.dv));
+    if (p.on_device()) return p.settle();
     if (!is_absent(p.gradients.dbias) && !shared_.has_dbias()) ATTILE_TRY(write_out(p, dbias(), p.gradients.dbias));
     return shared_.finish();
 }
 
-int32_t Gradients::finish(Session &session, const KeySums &own) {
+int32_t Gradients::finish(Session &session, PlacedSums *own) {
     if (session.sound()) {
         const auto sinks = [&]() -> int32_t {
             for (const Piece &rows : rows_with_results(problem_)) ATTILE_TRY(differentiate_sinks(rows));
