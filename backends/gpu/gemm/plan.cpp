@@ -313,7 +313,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
         const bool is_large = device.l2_bytes > 0 && b_bytes > static_cast<double>(device.l2_bytes);
         plan.kernel = (is_large && skinny->once[0] != nullptr ? skinny->once : skinny->vectors)[p.b.along_depth];
         if (!shape.b_quads) {
-            while (skinny->scalars[0] == nullptr) ++skinny;  // The kernel of most rows has them.
+            while (skinny->scalars[p.b.along_depth] == nullptr) ++skinny;  // The kernel of most rows has them.
             plan.kernel = skinny->scalars[p.b.along_depth];
         }
         plan.name = f64 ? "gemm_f64_skinny" : bytes == 2 ? "gemm_16bit_skinny" : "gemm_f32_skinny";

@@ -16,7 +16,7 @@ const GemmKernels &gemm_kernels_bf16() {
              gemm_tile<Gemm64x64Strided, BF16, kStrided>()},
             {{}, gemm_tile<Gemm32x32, BF16, kVector>(), gemm_tile<Gemm32x32, BF16, kUnaligned>(), nullptr},
         },
-        {gemm_skinny<BF16, 1, false>(), gemm_skinny<BF16, 4, false>(), gemm_skinny<BF16, 16, true>()},
+        {gemm_skinny<BF16, 1, Scalars::kBoth>(), gemm_skinny<BF16, 4, Scalars::kAlongDepth>(), gemm_skinny<BF16, 16, Scalars::kBoth>()},
     };
     return kernels;
 }

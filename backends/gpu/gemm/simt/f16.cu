@@ -16,7 +16,7 @@ const GemmKernels &gemm_kernels_f16() {
              gemm_tile<Gemm64x64Strided, F16, kStrided>()},
             {{}, gemm_tile<Gemm32x32, F16, kVector>(), gemm_tile<Gemm32x32, F16, kUnaligned>(), nullptr},
         },
-        {gemm_skinny<F16, 1, false>(), gemm_skinny<F16, 4, false>(), gemm_skinny<F16, 16, true>()},
+        {gemm_skinny<F16, 1, Scalars::kBoth>(), gemm_skinny<F16, 4, Scalars::kBoth>(), gemm_skinny<F16, 16, Scalars::kBoth>()},
     };
     return kernels;
 }

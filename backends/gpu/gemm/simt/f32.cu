@@ -32,8 +32,8 @@ const GemmKernels &gemm_kernels_f32() {
              gemm_tile<Gemm64x64Strided, float, kStrided>()},
             {{}, gemm_tile<Gemm32x32, float, kVector>(), gemm_tile<Gemm32x32, float, kUnaligned>(), nullptr},
         },
-        {gemm_skinny<float, 1, false, true>(), gemm_skinny<float, 4, false>(), gemm_skinny<float, 8, false>(),
-         gemm_skinny<float, 16, true>()},
+        {gemm_skinny<float, 1, Scalars::kBoth, true>(), gemm_skinny<float, 4, Scalars::kBoth>(), gemm_skinny<float, 8, Scalars::kNone>(),
+         gemm_skinny<float, 16, Scalars::kBoth>()},
     };
     return kernels;
 }

@@ -17,7 +17,7 @@ const GemmKernels &gemm_kernels_f64() {
              gemm_tile<Gemm64x64Double, double, kStrided>()},
             {{}, gemm_tile<Gemm32x32Double, double, kVector>(), gemm_tile<Gemm32x32Double, double, kUnaligned>(), nullptr},
         },
-        {gemm_skinny<double, 1, true>()},
+        {gemm_skinny<double, 1, Scalars::kBoth>()},
     };
     return kernels;
 }

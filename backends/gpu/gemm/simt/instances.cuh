@@ -19,17 +19,20 @@ const void *gemm_tile() {
     return gemm_tile<Config, Element, kAccess, kAccess>();
 }
 
-template <class Element, int kRows, bool kScalars, bool kOnce = false>
+// Layouts of B that have kernels without vectors.
+enum class Scalars { kNone, kAlongDepth, kBoth };
+
+template <class Element, int kRows, Scalars kScalars, bool kOnce = false>
 GemmSkinnyKernels gemm_skinny() {
     GemmSkinnyKernels kernels = {kRows,
                                  {reinterpret_cast<const void *>(&gemm_skinny_kernel<Element, kRows, false, true>),
                                   reinterpret_cast<const void *>(&gemm_skinny_kernel<Element, kRows, true, true>)},
                                  {},
                                  {}};
-    if constexpr (kScalars) {
+    if constexpr (kScalars == Scalars::kBoth)
         kernels.scalars[0] = reinterpret_cast<const void *>(&gemm_skinny_kernel<Element, kRows, false, false>);
+    if constexpr (kScalars != Scalars::kNone)
         kernels.scalars[1] = reinterpret_cast<const void *>(&gemm_skinny_kernel<Element, kRows, true, false>);
-    }
     if constexpr (kOnce) {
         kernels.once[0] = reinterpret_cast<const void *>(&gemm_skinny_kernel<Element, kRows, false, true, true>);
         kernels.once[1] = reinterpret_cast<const void *>(&gemm_skinny_kernel<Element, kRows, true, true, true>);
