@@ -99,6 +99,9 @@ Verdict ShardedGradients::judge(const ShardedRun &run, const std::vector<Results
         const bool by_key = name == "dk" || name == "dv";
         const bool bias_rows = !c.packed_q && expected.shape.size() > 1 && expected.shape[expected.shape.size() - 2] > 1;
         const bool own_rows = name == "dq" || (name == "dbias" && bias_rows);
+        // Where every rank has one row, a bias of one row is taken for that row's, and its gradient is not the sum over ranks.
+        const bool is_own = name == "dbias" && !c.packed_q && expected.shape.size() > 1 && !bias_rows &&
+                            std::all_of(rows.begin(), rows.end(), [](const auto &own) { return own.size() == 1; });
         const bool has_no_place = run.strides && !c.packed_q && expected.shape.size() > 1;
         bool first = true;
         for (std::size_t rank = 0; rank < results.size(); ++rank) {
@@ -117,6 +120,8 @@ Verdict ShardedGradients::judge(const ShardedRun &run, const std::vector<Results
             if (first) {
                 whole = part;
                 first = false;
+            } else if (is_own) {
+                for (std::size_t at = 0; at < whole.at.size(); ++at) whole.at[at] += part.at.at(at);
             } else {
                 for (std::size_t at = 0; at < whole.at.size(); ++at) {
                     const bool same = part.at.at(at) == whole.at[at] || (part.at[at] != part.at[at] && whole.at[at] != whole.at[at]);
