@@ -202,23 +202,30 @@ TEST_F(ExtremeShapes, WorkspaceOfAttentionWithoutAddresses) {
 
 TEST_F(ExtremeShapes, WorkspaceOfSoftmaxWithoutAddresses) {
     on_every_backend([](attile_context *context) {
-        const auto workspace = [&](std::uintptr_t begins, std::int64_t rows, std::int64_t length) {
+        const auto workspace = [&](std::uintptr_t x, std::uintptr_t y, std::int64_t rows, std::int64_t length) {
             attile_softmax_args args;
             attile_softmax_init(&args, sizeof args);
             args.axis = 1;
-            const auto at = [&](std::uintptr_t place) { return begins == 0 ? nullptr : reinterpret_cast<float *>((place << 40) + begins); };
-            args.x = strided(at(1), {rows, length}, {length, 1});
-            args.y = strided(at(2), {rows, length}, {length, 1});
+            const auto at = [&](std::uintptr_t place, std::uintptr_t begins) {
+                return begins == 0 ? nullptr : reinterpret_cast<float *>((place << 40) + begins);
+            };
+            args.x = strided(at(1, x), {rows, length}, {length, 1});
+            args.y = strided(at(2, y), {rows, length}, {length, 1});
             attile_support support;
             attile_support_init(&support, sizeof support);
             EXPECT_EQ(attile_softmax_query(context, &args, &support), ATTILE_OK);
             return support.workspace_bytes;
         };
         for (const std::int64_t rows : {1, 16, 132, 520})
-            for (const std::int64_t length : {100, 8196, 20000, 40000, 100000})
-                for (const std::uintptr_t begins : {4, 16})
-                    ASSERT_GE(workspace(0, rows, length), workspace(begins, rows, length))
-                        << rows << " rows of " << length << ", at an address of " << begins;
+            for (const std::int64_t length : {100, 2048, 8188, 8192, 8196, 16384, 20000, 32768, 40000, 100000})
+                for (const std::uintptr_t x : {4, 16})
+                    for (const std::uintptr_t y : {4, 8, 16}) {
+                        const std::int64_t needed = workspace(x, y, rows, length);
+                        for (const auto &[known_x, known_y] : {std::pair<std::uintptr_t, std::uintptr_t>{0, 0}, {x, 0}, {0, y}})
+                            ASSERT_GE(workspace(known_x, known_y, rows, length), needed)
+                                << rows << " rows of " << length << ", at addresses of " << x << " and " << y << ", of which " << known_x
+                                << " and " << known_y << " were known";
+                    }
     });
 }
 
