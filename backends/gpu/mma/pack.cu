@@ -60,17 +60,19 @@ __device__ __forceinline__ void pack_vector(const PackMatrix &m, int64_t number)
     const int64_t offset = batch_x * m.batch_x + (batch - batch_x * m.count_y) * m.batch_y + (line - batch * m.rows) * m.row;
     const Element *const from = static_cast<const Element *>(m.from) + offset + col * m.col;
     const int64_t left = m.cols - col;
+    const int64_t bytes = min(left, int64_t{kOfVector}) * static_cast<int64_t>(sizeof(Element));
     const uint32_t shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % 16);
     const char *const begin = reinterpret_cast<const char *>(from) - shift;
-    // What lies before and behind a row may be read where the operand has elements before and behind it.
-    const bool in_vectors = m.col == 1 && left > 0 && begin >= m.lowest && begin + (shift == 0 ? 16 : 32) <= m.highest;
+    // What lies before and behind a row may be read where the operand has elements before and behind it; but no 16 bytes without an element
+    // of the row, which may lie in memory that is not there.
+    const bool is_in_two = bytes + shift > 16;
+    const bool in_vectors = m.col == 1 && left > 0 && begin >= m.lowest && begin + (is_in_two ? 32 : 16) <= m.highest;
     uint4 packed = {};
     if (in_vectors) {
         const uint4 *const vectors = reinterpret_cast<const uint4 *>(begin);
-        const uint4 low = __ldg(vectors), high = shift != 0 ? __ldg(vectors + 1) : uint4{};
+        const uint4 low = __ldg(vectors), high = is_in_two ? __ldg(vectors + 1) : uint4{};
         packed = shifted(low, high, shift);
         if (left < kOfVector) {
-            const int64_t bytes = left * static_cast<int64_t>(sizeof(Element));
             packed.x &= first_bytes(0, bytes);
             packed.y &= first_bytes(1, bytes);
             packed.z &= first_bytes(2, bytes);

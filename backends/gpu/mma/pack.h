@@ -17,7 +17,7 @@ struct PackMatrix {
     void *to;                            // Dense but for the padding of rows; 16-byte aligned.
     int64_t batch_x, batch_y, row, col;  // Strides of `from` in elements.
     int64_t to_row;                      // Stride of `to`: a multiple of 16 bytes.
-    int64_t rows, cols, count_y;         // Extents; the outer batch axis has as many entries as `pieces` makes.
+    int64_t rows, cols, count_y;         // Extents; the outer batch axis has as many entries as `lines` makes.
     int64_t lines;                       // Rows of all batch entries.
     // To the copy: 16 bytes a thread, of all rows one after the other.
     int64_t vectors;                     // All; 0 if there is nothing to copy.
