@@ -52,24 +52,23 @@ void BenchRank::leave() {
 
 void BenchRank::call(int method, bool causal, bool backward) {
     local_.mask = causal ? ATTILE_MASK_CAUSAL_TOP_LEFT : ATTILE_MASK_NONE;
-    const std::int64_t length = sizes_.ranks * sizes_.rows;
+    const auto spread = [&](auto *args, auto *local) {
+        args->local = local;
+        args->layout = ATTILE_SHARDS_ZIGZAG;
+        args->method = method;
+        args->len_q = args->len_k = sizes_.ranks * sizes_.rows;
+    };
     if (backward) {
         attile_attention_backward_distributed_args args;
         attile_attention_backward_distributed_init(&args, sizeof args);
-        args.local = &gradients_;
-        args.layout = ATTILE_SHARDS_ZIGZAG;
-        args.method = method;
-        args.len_q = args.len_k = length;
+        spread(&args, &gradients_);
         need(attile_attention_backward_distributed(comm_, &args));
-        return;
+    } else {
+        attile_attention_distributed_args args;
+        attile_attention_distributed_init(&args, sizeof args);
+        spread(&args, &local_);
+        need(attile_attention_distributed(comm_, &args));
     }
-    attile_attention_distributed_args args;
-    attile_attention_distributed_init(&args, sizeof args);
-    args.local = &local_;
-    args.layout = ATTILE_SHARDS_ZIGZAG;
-    args.method = method;
-    args.len_q = args.len_k = length;
-    need(attile_attention_distributed(comm_, &args));
 }
 
 void BenchRank::synchronize() { need(attile_synchronize(context_, nullptr)); }

@@ -8,13 +8,14 @@
 //   --check: exit status 1 if a rank's results have other bits than in the recorded run, or if a call without a mask is
 //     faster than its link (ring and all-gather)
 // ATTILE_TEST_NCCL names the library if it is not where it was built.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -26,18 +27,16 @@
 namespace attile::test {
 namespace {
 
-constexpr struct {
-    const char *name;
-    int method;
-} kMethods[] = {{"ring", ATTILE_METHOD_RING}, {"all-gather", ATTILE_METHOD_ALL_GATHER}, {"all-to-all", ATTILE_METHOD_ALL_TO_ALL}};
+const std::map<std::string, int> kMethods = {
+    {"ring", ATTILE_METHOD_RING}, {"all-gather", ATTILE_METHOD_ALL_GATHER}, {"all-to-all", ATTILE_METHOD_ALL_TO_ALL}};
 
 struct Options : RankSizes {
     Options() { ranks = 8; }
     int repeat = 5;
     std::vector<double> rates = {0, 50e9, 100e9, 200e9, 370e9};  // bytes per second; the first: not paced
     double latency = 0;                                          // seconds
-    const char *method_name = "ring";
-    int method = ATTILE_METHOD_RING;
+    std::string method_name = "ring";
+    int method() const { return kMethods.at(method_name); }
     std::string backend = "cuda:0";
     bool check = false;
 };
@@ -97,7 +96,7 @@ class PacedRing {
     bool run() {
         std::printf("%s: %d ranks of %lld rows, %lld heads, head_dim %lld, %s, latency %g us; medians of %d\n\n", whole_->device().c_str(),
                     options_.ranks, static_cast<long long>(options_.rows), static_cast<long long>(options_.heads),
-                    static_cast<long long>(options_.head_dim), options_.method_name, 1e6 * options_.latency, options_.repeat);
+                    static_cast<long long>(options_.head_dim), options_.method_name.c_str(), 1e6 * options_.latency, options_.repeat);
         std::printf("| pass     | mask   | link, GB/s |         ms | not paced, ms | visible | whole / ranks, ms | efficiency |\n");
         std::printf("|----------|--------|------------|------------|---------------|---------|-------------------|------------|\n");
         for (const bool causal : {true, false}) print(measure(causal), causal);
@@ -107,7 +106,7 @@ class PacedRing {
     }
 
   private:
-    bool has_bound() const { return options_.method != ATTILE_METHOD_ALL_TO_ALL; }
+    bool has_bound() const { return options_.method() != ATTILE_METHOD_ALL_TO_ALL; }
 
     // Both calls twice, as a replayed rank makes them.
     void record(const NcclComms &comms, bool causal) {
@@ -116,7 +115,7 @@ class PacedRing {
             if (options_.check) own.forget_results();
             own.join(comms);
             for (const bool backward : {false, true}) {
-                for (int i = 0; i < 2; ++i) own.call(options_.method, causal, backward);
+                for (int i = 0; i < 2; ++i) own.call(options_.method(), causal, backward);
             }
             own.leave();
             if (options_.check) recorded_[rank] = own.results();
@@ -144,12 +143,12 @@ class PacedRing {
     // clocks are those under load whatever is timed.
     double seconds_of(BenchRank &rank, bool causal, bool backward, double rate) {
         link_(0, 0);
-        rank.call(options_.method, causal, backward);
-        if (&rank != whole_.get()) whole_->call(options_.method, causal, backward);
+        rank.call(options_.method(), causal, backward);
+        if (&rank != whole_.get()) whole_->call(options_.method(), causal, backward);
         rank.synchronize();
         link_(rate, options_.latency);
         const auto begin = std::chrono::steady_clock::now();
-        rank.call(options_.method, causal, backward);
+        rank.call(options_.method(), causal, backward);
         rank.synchronize();
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
@@ -225,63 +224,25 @@ class PacedRing {
     bool right_ = true;
 };
 
-double positive(const std::string &option, const std::string &value, bool or_zero) {
-    char *end = nullptr;
-    const double number = std::strtod(value.c_str(), &end);
-    if (end == value.c_str() || *end != '\0' || !(number > 0 || (or_zero && number == 0))) {
-        throw std::runtime_error(option + " is " + value + "; expected a positive number");
-    }
-    return number;
-}
-
-std::vector<double> read_rates(const std::string &list) {
-    std::vector<double> rates = {0};
-    std::istringstream words(list);
-    for (std::string word; std::getline(words, word, ',');) rates.push_back(1e9 * positive("--rates", word, false));
-    return rates;
-}
-
-Options read(int count, char **words) {
-    Options options;
-    for (int i = 1; i < count; ++i) {
-        const std::string word = words[i];
-        if (word == "--check") {
-            options.check = true;
-            continue;
-        }
-        if (i + 1 == count) throw std::runtime_error(word + " wants a value");
-        const std::string value = words[++i];
-        const auto *const method =
-            std::find_if(std::begin(kMethods), std::end(kMethods), [&](const auto &one) { return value == one.name; });
-        const auto whole_number = [&] { return static_cast<std::int64_t>(positive(word, value, false)); };
-        if (word == "--method" && method != std::end(kMethods)) {
-            options.method_name = method->name;
-            options.method = method->method;
-        } else if (word == "--backend") {
-            options.backend = value;
-        } else if (word == "--rates") {
-            options.rates = read_rates(value);
-        } else if (word == "--latency") {
-            options.latency = 1e-6 * positive(word, value, true);
-        } else if (word == "--ranks") {
-            options.ranks = static_cast<int>(whole_number());
-        } else if (word == "--repeat") {
-            options.repeat = static_cast<int>(whole_number());
-        } else if (word == "--rows") {
-            options.rows = whole_number();
-        } else if (word == "--heads") {
-            options.heads = whole_number();
-        } else if (word == "--head-dim") {
-            options.head_dim = whole_number();
-        } else {
-            throw std::runtime_error("no such option, or not of that value: " + word);
-        }
-    }
-    if (options.rows < 2 || options.rows % 2 != 0)
-        throw std::runtime_error("--rows is odd; expected an even number, a rank has two chunks");
-    if (options.ranks < 2) throw std::runtime_error("--ranks is below 2");
-    if (options.repeat < 1 || options.heads < 1 || options.head_dim < 1) throw std::runtime_error("expected whole numbers");
-    return options;
+void add_options(CLI::App *app, Options *options) {
+    const auto add_size = [&](const char *name, std::int64_t *size) { app->add_option(name, *size)->check(CLI::PositiveNumber); };
+    app->add_option("--ranks", options->ranks)->check(CLI::Range(2, 65536));
+    add_size("--rows", &options->rows);
+    add_size("--heads", &options->heads);
+    add_size("--head-dim", &options->head_dim);
+    app->add_option("--repeat", options->repeat)->check(CLI::PositiveNumber);
+    app->add_option_function<std::vector<double>>("--rates",
+                                                  [options](const std::vector<double> &rates) {
+                                                      options->rates = {0};
+                                                      for (const double rate : rates) options->rates.push_back(1e9 * rate);
+                                                  })
+        ->delimiter(',')
+        ->check(CLI::PositiveNumber);
+    app->add_option_function<double>("--latency", [options](double latency) { options->latency = 1e-6 * latency; })
+        ->check(CLI::NonNegativeNumber);
+    app->add_option("--method", options->method_name)->check(CLI::IsMember(kMethods));
+    app->add_option("--backend", options->backend);
+    app->add_flag("--check", options->check);
 }
 
 }  // namespace
@@ -291,8 +252,16 @@ int main(int count, char **words) {
     // The link's copies must not wait behind kernels of other streams.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     setenv("ATTILE_TEST_NCCL", PACED_NCCL, 0);
+    attile::test::Options options;
+    CLI::App app("Attention over ranks as on links of given rates");
+    attile::test::add_options(&app, &options);
+    CLI11_PARSE(app, count, words);
+    if (options.rows % 2 != 0) {
+        std::fprintf(stderr, "--rows is odd; expected an even number, a rank has two chunks\n");
+        return 2;
+    }
     try {
-        return attile::test::PacedRing(attile::test::read(count, words)).run() ? 0 : 1;
+        return attile::test::PacedRing(options).run() ? 0 : 1;
     } catch (const std::exception &error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 2;

@@ -106,24 +106,25 @@ __device__ __forceinline__ void pack_vector(const PackMatrix &m, int64_t number)
         : "memory");
 }
 
-// Calls take(matrix, piece) for the pieces of this warp, which are dealt out over all matrices together: of what goes back.
-template <int kMatrices, class Take>
-__device__ __forceinline__ void for_pieces(const PackArguments<kMatrices> &p, const Take &take) {
+// Calls take(matrix, number) for what this thread has of the work, which is dealt out over all matrices together, to kLanes threads each:
+// kCount of a matrix.
+template <int64_t PackMatrix::*kCount, int kLanes, int kMatrices, class Take>
+__device__ __forceinline__ void for_each_of(const PackArguments<kMatrices> &p, const Take &take) {
     int64_t all = 0;
 #pragma unroll
-    for (int j = 0; j < kMatrices; ++j) all += p.matrix[j].pieces;
-    const int64_t warps = static_cast<int64_t>(gridDim.x) * (kPackThreads / 32);
-    for (int64_t i = (static_cast<int64_t>(blockIdx.x) * kPackThreads + threadIdx.x) / 32; i < all; i += warps) {
-        int64_t piece = i;
+    for (int j = 0; j < kMatrices; ++j) all += p.matrix[j].*kCount;
+    const int64_t step = static_cast<int64_t>(gridDim.x) * (kPackThreads / kLanes);
+    for (int64_t i = (static_cast<int64_t>(blockIdx.x) * kPackThreads + threadIdx.x) / kLanes; i < all; i += step) {
+        int64_t number = i;
         int which = 0;
 #pragma unroll
         for (int j = 0; j + 1 < kMatrices; ++j) {
-            if (which == j && piece >= p.matrix[j].pieces) {
-                piece -= p.matrix[j].pieces;
+            if (which == j && number >= p.matrix[j].*kCount) {
+                number -= p.matrix[j].*kCount;
                 which = j + 1;
             }
         }
-        take(p.matrix[which], piece);
+        take(p.matrix[which], number);
     }
 }
 
@@ -132,29 +133,14 @@ __global__ void __launch_bounds__(kPackThreads) pack_matrices_kernel(const __gri
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");  // The product's blocks may start; they wait for the end of this grid.
 #endif
-    int64_t all = 0;
-#pragma unroll
-    for (int j = 0; j < kMatrices; ++j) all += p.matrix[j].vectors;
-    const int64_t threads = static_cast<int64_t>(gridDim.x) * kPackThreads;
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * kPackThreads + threadIdx.x; i < all; i += threads) {
-        int64_t number = i;
-        int which = 0;
-#pragma unroll
-        for (int j = 0; j + 1 < kMatrices; ++j) {
-            if (which == j && number >= p.matrix[j].vectors) {
-                number -= p.matrix[j].vectors;
-                which = j + 1;
-            }
-        }
-        pack_vector<Element>(p.matrix[which], number);
-    }
+    for_each_of<&PackMatrix::vectors, 1>(p, [](const PackMatrix &m, int64_t number) { pack_vector<Element>(m, number); });
 }
 
 // A lane's elements are as far apart as a row has lanes, so that neighbours write neighbours.
 template <class Element, int kMatrices>
 __global__ void __launch_bounds__(kPackThreads) unpack_matrices_kernel(const __grid_constant__ PackArguments<kMatrices> p) {
     constexpr int kEach = 16 / sizeof(Element), kPiece = pack_piece_elements(sizeof(Element));
-    for_pieces(p, [](const PackMatrix &m, int64_t piece) {
+    for_each_of<&PackMatrix::pieces, 32>(p, [](const PackMatrix &m, int64_t piece) {
         const PackPlace place = pack_place<kPiece>(m, piece);
         if (place.line >= m.lines) return;
         const int64_t first = place.first + place.lane;

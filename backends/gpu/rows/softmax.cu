@@ -325,17 +325,14 @@ Planned<attile_softmax_problem> simt::plan_softmax(Device &device, const attile_
     if (problem.x.data == nullptr || problem.y.data == nullptr) {
         // Where x and y will lie is not known yet: as much as they need anywhere. Vectors begin where rows do, or at other elements of x
         // and y alike, or not alike.
-        for (const int64_t apart : {0, 1}) {
+        constexpr int64_t kElements[][2] = {{0, 0}, {1, 1}, {1, 2}};
+        for (const auto &[of_x, of_y] : kElements) {
             attile_softmax_problem elsewhere = problem;
-            elsewhere.x.data = reinterpret_cast<void *>(bytes_of(problem.x.dtype));
-            elsewhere.y.data = reinterpret_cast<void *>((1 + apart) * bytes_of(problem.y.dtype));
+            elsewhere.x.data = reinterpret_cast<void *>(of_x * bytes_of(problem.x.dtype));
+            elsewhere.y.data = reinterpret_cast<void *>(of_y * bytes_of(problem.y.dtype));
             const SoftmaxPlan other = make_plan(device, elsewhere);
             workspace = std::max(workspace, workspace_bytes(other, choose_for(elsewhere, other)));
         }
-        attile_softmax_problem aligned = problem;
-        aligned.x.data = aligned.y.data = nullptr;
-        const SoftmaxPlan other = make_plan(device, aligned);
-        workspace = std::max(workspace, workspace_bytes(other, choose_for(aligned, other)));
     }
     return Planned<attile_softmax_problem>(SoftmaxCall{&problem, plan, choice}, workspace);
 }
