@@ -310,6 +310,20 @@ void add_unreached(BackwardAdder add) {
         c.pattern = AttentionPattern::kInfiniteKeys;
         add("unreached_infinite_keys" + suffix, c);
     }
+    // An odd number of keys: rows of a bias or mask alone do not lie in pairs.
+    for (const int dim : {64, 128}) {
+        const std::string suffix = "_d" + std::to_string(dim);
+        AttentionCase c = backward_of(67, 133, dim);
+        c.bias = BiasKind::kNormal;
+        add("odd_keys_bias" + suffix, c, false);
+        c.bias_axes = 12;
+        add("odd_keys_dbias_of_rows" + suffix, c);
+        c.bias = BiasKind::kNone;
+        c.allowed = MaskBytes::kRandom, c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        add("odd_keys_allowed" + suffix, c);
+        c.allowed = MaskBytes::kNone, c.tree_keys = 9;
+        add("odd_keys_tree" + suffix, c);
+    }
 }
 
 // As the forward list has them (cases_attention_extreme.cpp); 35 keys and more than a block.

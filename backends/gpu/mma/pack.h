@@ -35,7 +35,7 @@ template <int kMatrices>
 struct PackArguments {
     PackMatrix matrix[kMatrices];
 };
-inline constexpr int kMostPacked = 5;
+inline constexpr int kMostPacked = 6;
 
 // For elements of 2, 4 or 8 bytes: takes a PackArguments<2>.
 const void *pack_kernel(int64_t element_bytes);

@@ -9,6 +9,8 @@
 namespace attile::gpu::mma {
 namespace {
 
+constexpr int64_t kPairedColumns = 128;  // Up to which there are kernels for a bias or mask alone.
+
 // Calls take(copy, operand, is a result) for each.
 template <class Copies, class Take>
 void for_copies(Copies &copies, BackwardProblems &p, const Take &take) {
@@ -17,6 +19,8 @@ void for_copies(Copies &copies, BackwardProblems &p, const Take &take) {
     take(copies.v, p.forward.v, false);
     take(copies.o, p.forward.o, false);
     take(copies.dout, p.backward.dout, false);
+    take(copies.bias, p.forward.bias, false);
+    take(copies.allowed, p.forward.allowed, false);
     take(copies.dq, p.backward.dq, true);
     take(copies.dk, p.backward.dk, true);
     take(copies.dv, p.backward.dv, true);
@@ -35,7 +39,7 @@ void plan_for_masks(const AttentionMaskBytes &mask_bytes, const attile_attention
 
 }  // namespace
 
-BackwardCopies backward_copies(const attile_attention_backward_problem &problem) {
+BackwardCopies backward_copies(const attile_attention_backward_problem &problem, bool scores, bool padded) {
     const attile_attention_problem &p = *problem.forward;
     BackwardCopies none;
     none.columns = p.head_dim;
@@ -55,6 +59,13 @@ BackwardCopies backward_copies(const attile_attention_backward_problem &problem)
     copies.v = copy(p.v, true, p.head_dim_v, copies.columns_v);
     copies.o = copy(p.o, false, p.head_dim_v, copies.columns_v);
     copies.dout = copy(problem.dout, false, p.head_dim_v, copies.columns_v);
+    const auto copy_scores = [&](const attile_operand &x, bool is_padded) {
+        const bool has_kernel = backward_has_one_option(p) && std::max(p.head_dim, p.head_dim_v) <= kPairedColumns;
+        if (!scores || !is_present(x) || !has_kernel || backward_reads_pairs(p, x, is_padded)) return AlignedCopy();
+        return aligned_copy(x, p.batch, p.heads_q, p.len_q, p.len_k);
+    };
+    if (p.bias.dtype == p.q.dtype) copies.bias = copy_scores(p.bias, false);
+    copies.allowed = copy_scores(p.allowed, padded);
     copies.dq = copy(problem.dq, false, p.head_dim, copies.columns);
     copies.dk = copy(problem.dk, true, p.head_dim, copies.columns);
     copies.dv = copy(problem.dv, true, p.head_dim_v, copies.columns_v);
@@ -72,32 +83,36 @@ SlicedBackwardCopies sliced_backward_copies(const Device &device, const attile_a
     // What an entry gets must not depend on how many there are.
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     if (invariant || !attention_copies_pay(p)) return {};
-    SlicedBackwardCopies made;
-    const auto rewrite = [&](const attile_attention_backward_problem &slice) {
-        BackwardProblems masked;
-        made.mask_bytes = attention_mask_bytes(*slice.forward, kernels);
-        plan_for_masks(made.mask_bytes, slice, masked);
-        made.copies = backward_copies(masked.backward);
-        return std::max(made.mask_bytes.workspace(), made.copies.workspace());
-    };
-    const int64_t bytes = rewrite(problem);
-    if (attention_copies_fit(device, bytes)) return made;
-    const auto fits = [&](const AttentionSlices &slices) {
-        BackwardProblems slice;
-        slice.part(problem, slices.part(p, 0));
-        return attention_copies_fit(device, rewrite(slice.backward)) && attention_copies_pay(slice.forward);
-    };
     // Sums over batch entries or heads keep them together.
     const bool has_bias = is_present(problem.dbias);
     AttentionSlices smallest = smallest_slices(p);
     if (is_present(problem.dsinks) || (has_bias && problem.bias_extent[0] == 1)) smallest.entries = 1;
     if (has_bias && problem.bias_extent[1] == 1) smallest.heads = 1;
-    return find_slices(smallest, most_slices(device, bytes), fits, made.slices) ? made : SlicedBackwardCopies();
+    for (const bool scores : {true, false}) {
+        SlicedBackwardCopies made;
+        const auto rewrite = [&](const attile_attention_backward_problem &slice) {
+            BackwardProblems masked;
+            made.mask_bytes = attention_mask_bytes(*slice.forward, kernels);
+            plan_for_masks(made.mask_bytes, slice, masked);
+            made.copies = backward_copies(masked.backward, scores, made.mask_bytes.any());
+            return std::max(made.mask_bytes.workspace(), made.copies.workspace());
+        };
+        const int64_t bytes = rewrite(problem);
+        if (attention_copies_fit(device, bytes)) return made;
+        const auto fits = [&](const AttentionSlices &slices) {
+            BackwardProblems slice;
+            slice.part(problem, slices.part(p, 0));
+            return attention_copies_fit(device, rewrite(slice.backward)) && attention_copies_pay(slice.forward);
+        };
+        if (find_slices(smallest, most_slices(device, bytes), fits, made.slices)) return made;
+    }
+    return {};
 }
 
 int64_t BackwardCopies::workspace() const {
     int64_t bytes = 0;
-    for (const AlignedCopy *copy : {&q, &k, &v, &o, &dout, &dq, &dk, &dv}) bytes += copy->is_made() ? workspace_piece(copy->bytes()) : 0;
+    for (const AlignedCopy *copy : {&q, &k, &v, &o, &dout, &bias, &allowed, &dq, &dk, &dv})
+        bytes += copy->is_made() ? workspace_piece(copy->bytes()) : 0;
     return bytes;
 }
 

@@ -9,7 +9,7 @@
 namespace attile::gpu::mma {
 
 struct BackwardCopies {
-    AlignedCopy q, k, v, o, dout, dq, dk, dv;
+    AlignedCopy q, k, v, o, dout, bias, allowed, dq, dk, dv;
     int64_t columns = 0, columns_v = 0;  // head_dim and head_dim_v, or as many columns as copies have.
 
     bool any() const { return workspace() > 0; }
@@ -20,8 +20,9 @@ struct BackwardCopies {
     bool place(const attile_attention_backward_problem &problem, BackwardProblems &to, Workspace &workspace, AlignedCopies &copies) const;
 };
 
-// None where none are needed.
-BackwardCopies backward_copies(const attile_attention_backward_problem &problem);
+// None where none are needed. scores: kernels for a bias or mask alone read it two keys at a time (backward_option). padded: rows of the
+// mask may be read to their multiple of 16 bytes.
+BackwardCopies backward_copies(const attile_attention_backward_problem &problem, bool scores, bool padded);
 
 // Those of a slice, whose masks were written as bytes before, if there are any.
 struct SlicedBackwardCopies {
@@ -30,6 +31,7 @@ struct SlicedBackwardCopies {
     BackwardCopies copies;
 
     bool any() const { return mask_bytes.any() || copies.any(); }
+    bool has_padded_scores() const { return mask_bytes.any() || copies.bias.is_made() || copies.allowed.is_made(); }
     int64_t workspace() const { return mask_bytes.workspace() + copies.workspace(); }
     // The problem that they stand for a slice with, and no addresses of theirs.
     void plan_for(const attile_attention_backward_problem &slice, BackwardProblems &to) const;
@@ -80,7 +82,8 @@ struct CopiedBackward {
     }
 };
 
-// The plan that choose(device, problem) makes of the problem, or of its copies. kernels: what the family has for masks of blocks.
+// The plan that choose(device, problem, padded) makes of the problem, or of its copies. padded: rows of a bias or mask may be read to their
+// multiple of 16 bytes. kernels: what the family has for masks of blocks.
 template <class Plan, class Choose>
 Planned<attile_attention_backward_problem> backward_with_copies(Device &device, const attile_attention_backward_problem &problem,
                                                                 MaskKernels kernels, const Choose &choose) {
@@ -89,13 +92,13 @@ Planned<attile_attention_backward_problem> backward_with_copies(Device &device, 
         BackwardProblems slice, problems;
         slice.part(problem, made.slices.part(*problem.forward, 0));
         made.plan_for(slice.backward, problems);
-        const auto choice = choose(device, problems.backward);
+        const auto choice = choose(device, problems.backward, made.has_padded_scores());
         if (choice.taken) {
             return Planned<attile_attention_backward_problem>(CopiedBackward<Plan>{made, Plan{&problem, choice}},
                                                               made.workspace() + choice.plan.workspace);
         }
     }
-    const auto choice = choose(device, problem);
+    const auto choice = choose(device, problem, false);
     if (!choice.taken) return Planned<attile_attention_backward_problem>(choice.declined);
     return Planned<attile_attention_backward_problem>(Plan{&problem, choice}, choice.plan.workspace);
 }

@@ -241,7 +241,8 @@ class BackwardModifiers {
     __device__ __forceinline__ void read_pairs(const AttentionOperand &x, const char *from, int first, int last_row, int row,
                                                Fetched &fetched) const {
         const int lane = lane_index(), key = first + lane % 4 * 2;
-        const int keys[2] = {kIsLate ? min(key, p_.len_k - 2) : key, kIsLate ? min(key + 8, p_.len_k - 2) : key + 8};
+        const int last = (p_.len_k - 1) & ~1;  // Of an odd number rows are padded.
+        const int keys[2] = {kIsLate ? min(key, last) : key, kIsLate ? min(key + 8, last) : key + 8};
         const int64_t next_row = x.stride[2] * kBytes;
         from += keys[0] * kBytes;
 #pragma unroll

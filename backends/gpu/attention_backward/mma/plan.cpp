@@ -72,16 +72,24 @@ BackwardChoice backward_examine(const attile_attention_backward_problem &problem
     return choice;
 }
 
-BackwardOption backward_option(const attile_attention_problem &problem) {
-    const bool bias = is_present(problem.bias), allowed = is_present(problem.allowed), alibi = is_present(problem.alibi_slopes),
-               softcap = attention_softcap(problem) != 0;
-    if (bias + allowed + alibi + softcap != 1) return BackwardOption::kSeveral;
-    if (alibi) return BackwardOption::kAlibi;
-    if (softcap) return BackwardOption::kSoftcap;
+bool backward_has_one_option(const attile_attention_problem &problem) {
+    return is_present(problem.bias) + is_present(problem.allowed) + is_present(problem.alibi_slopes) + (attention_softcap(problem) != 0) ==
+           1;
+}
+
+bool backward_reads_pairs(const attile_attention_problem &problem, const attile_operand &x, bool padded) {
+    return x.stride[3] == 1 && ((x.stride[0] | x.stride[1] | x.stride[2]) & 1) == 0 && (padded || problem.len_k % 2 == 0);
+}
+
+BackwardOption backward_option(const attile_attention_problem &problem, bool padded) {
+    if (!backward_has_one_option(problem)) return BackwardOption::kSeveral;
+    if (is_present(problem.alibi_slopes)) return BackwardOption::kAlibi;
+    if (attention_softcap(problem) != 0) return BackwardOption::kSoftcap;
+    const bool bias = is_present(problem.bias);
     const attile_operand &x = bias ? problem.bias : problem.allowed;
     const std::uintptr_t bytes = bias ? 2 : 1;
-    const bool in_pairs = x.stride[3] == 1 && ((x.stride[0] | x.stride[1] | x.stride[2] | problem.len_k) & 1) == 0 &&
-                          reinterpret_cast<std::uintptr_t>(x.data) % (2 * bytes) == 0 && (allowed || x.dtype == problem.q.dtype);
+    const bool in_pairs = backward_reads_pairs(problem, x, padded) && reinterpret_cast<std::uintptr_t>(x.data) % (2 * bytes) == 0 &&
+                          (!bias || x.dtype == problem.q.dtype);
     return !in_pairs ? BackwardOption::kSeveral : bias ? BackwardOption::kBias : BackwardOption::kAllowed;
 }
 

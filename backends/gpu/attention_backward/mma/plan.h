@@ -48,7 +48,10 @@ BackwardChoice backward_declined(const Declined &why);
 BackwardChoice backward_examine(const attile_attention_backward_problem &problem, MaskKernels kernels);
 // The option that scores pass through, if it is one alone and a kernel for it alone can read it: bias and `allowed` two keys at a time.
 enum class BackwardOption { kBias, kAllowed, kAlibi, kSoftcap, kSeveral };
-BackwardOption backward_option(const attile_attention_problem &problem);
+BackwardOption backward_option(const attile_attention_problem &problem, bool padded);
+bool backward_has_one_option(const attile_attention_problem &problem);
+// Can a kernel for it alone read a bias or mask, wherever it lies? padded: rows may be read to their multiple of 16 bytes.
+bool backward_reads_pairs(const attile_attention_problem &problem, const attile_operand &operand, bool padded);
 // Pairs and rows of a plan whose blocks have plan.keys keys, and the numbers of rows that all such kernels take.
 void backward_cut(const attile_attention_backward_problem &problem, AttentionBackwardPlan &plan);
 // Bytes of those numbers, and of so many words of the caller's own.

@@ -81,13 +81,13 @@ bool choose_gradients(Device &device, const attile_attention_backward_problem &p
     return true;
 }
 
-const BackwardKernelSet &kernels_for(const attile_attention_problem &p, bool modified, const BackwardKernels &kernels) {
+const BackwardKernelSet &kernels_for(const attile_attention_problem &p, bool modified, bool padded, const BackwardKernels &kernels) {
     if (!modified) return kernels.plain;
     if (attention_softcap(p) != 0 && (is_present(p.bias) || is_present(p.alibi_slopes))) return kernels.by_element;
     const auto or_modified = [&](const BackwardKernelSet &set) -> const BackwardKernelSet & {
         return set.keys.kernel != nullptr ? set : kernels.modified;
     };
-    switch (backward_option(p)) {
+    switch (backward_option(p, padded)) {
         case BackwardOption::kBias:
             return or_modified(kernels.bias);
         case BackwardOption::kAllowed:
@@ -110,7 +110,7 @@ BackwardKernel keys_that_fit(Device &device, const BackwardKernelSet &kernels, i
     return kernels.small_keys;
 }
 
-Sm80BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
+Sm80BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem, bool padded) {
     const attile_attention_problem &p = *problem.forward;
     Sm80BackwardChoice choice = {backward_examine(problem, MaskKernels::kNone)};
     if (!choice.taken) return choice;
@@ -124,7 +124,7 @@ Sm80BackwardChoice choose(Device &device, const attile_attention_backward_proble
     if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 256");
     AttentionBackwardPlan &plan = choice.plan;
     plan.modified = attention_modifies_scores(p);
-    const BackwardKernelSet &kernels = kernels_for(p, plan.modified, choice.kernels);
+    const BackwardKernelSet &kernels = kernels_for(p, plan.modified, padded, choice.kernels);
     choice.keys = keys_that_fit(device, kernels, plan.blocks_per_unit);
     choice.rows = kernels.rows;
     keys_that_fit(device, choice.kernels.plain, choice.usual_blocks);
@@ -254,9 +254,10 @@ struct TiledAttentionBackward {
 
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     return backward_with_copies<BiasedBackward<PartedBackward<TiledAttentionBackward>>>(
-        device, problem, MaskKernels::kNone, [](Device &of, const attile_attention_backward_problem &p) {
-            return backward_with_bias(of, p, mma::backward_bias_kernels, [](Device &on, const attile_attention_backward_problem &x) {
-                return backward_with_parts(on, x, choose);
+        device, problem, MaskKernels::kNone, [](Device &of, const attile_attention_backward_problem &p, bool padded) {
+            const auto whole = [padded](Device &on, const attile_attention_backward_problem &x) { return choose(on, x, padded); };
+            return backward_with_bias(of, p, mma::backward_bias_kernels, [&](Device &on, const attile_attention_backward_problem &x) {
+                return backward_with_parts(on, x, whole);
             });
         });
 }

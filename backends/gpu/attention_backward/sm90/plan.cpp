@@ -73,7 +73,7 @@ Kept kept_of(const DeviceProperties &device, const attile_attention_problem &p, 
     return kept;
 }
 
-Sm90BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
+Sm90BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem, bool padded) {
     const attile_attention_problem &p = *problem.forward;
     Sm90BackwardChoice choice = {backward_examine(problem, MaskKernels::kOfBlocks)};
     if (!choice.taken) return choice;
@@ -91,7 +91,7 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
             return declined("TMA does not reach an operand's rows");
     }
     const bool is_f16 = p.q.dtype == ATTILE_F16;
-    const BackwardOption option = backward_option(p);
+    const BackwardOption option = backward_option(p, padded);
     const auto first_that_holds = [&](const auto &table) {
         for (const BackwardFn kernels : table) {
             const BackwardShape &shape = *kernels().shape;
@@ -299,9 +299,10 @@ struct HopperAttentionBackward {
 
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     return backward_with_copies<BiasedBackward<PartedBackward<HopperAttentionBackward>>>(
-        device, problem, MaskKernels::kOfBlocks, [](Device &of, const attile_attention_backward_problem &p) {
-            return backward_with_bias(of, p, hopper_bias_kernels, [](Device &on, const attile_attention_backward_problem &x) {
-                return backward_with_parts(on, x, choose);
+        device, problem, MaskKernels::kOfBlocks, [](Device &of, const attile_attention_backward_problem &p, bool padded) {
+            const auto whole = [padded](Device &on, const attile_attention_backward_problem &x) { return choose(on, x, padded); };
+            return backward_with_bias(of, p, hopper_bias_kernels, [&](Device &on, const attile_attention_backward_problem &x) {
+                return backward_with_parts(on, x, whole);
             });
         });
 }
