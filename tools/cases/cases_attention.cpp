@@ -293,7 +293,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
             add_masks(add);
             add_shapes(add, tier);
         }
-        add_single_modifier_cases(add);
+        add_single_modifier_cases(add, tier);
         add_unreached_attention_cases(add, tier);
         add_wide_attention_cases(add, tier);
         add_extreme_attention_cases(add);  // Last: they take longest.

@@ -63,6 +63,6 @@ void append_sliced_attention_cases(std::vector<Case> &list);
 void append_narrow_attention(std::vector<Case> &list);
 
 /// One thing done to scores, at the widths that kernels may have ways of their own for.
-void add_single_modifier_cases(AttentionAdder add);
+void add_single_modifier_cases(AttentionAdder add, Tier tier);
 
 }  // namespace attile::test

@@ -91,6 +91,7 @@ void add_single_modifiers(AttentionAdder add, std::int64_t dim) {
 void add_half_singles(AttentionAdder add, std::int64_t dim) {
     C plain = attention_of(140, 196, dim);
     plain.batch = plain.heads_q = plain.heads_kv = 1;
+    if (dim == 192) plain.head_dim_v = 128;
     const std::string alone = "alone_d" + std::to_string(dim) + "_";
     for (const std::int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}) {
         const auto with = [&](const char *what, C c) {
@@ -105,13 +106,14 @@ void add_half_singles(AttentionAdder add, std::int64_t dim) {
             with(what, c);
         }
         c = plain;
-        c.len_k = 400;
+        c.len_k = dim > 128 ? 200 : 400;
         for (const auto &[what, kind] : {std::pair<const char *, MaskBytes>{"allowed", MaskBytes::kRandom},
                                          {"allowed_nothing", MaskBytes::kNothing},
                                          {"allowed_late_keys", MaskBytes::kLeadingHidden}}) {
             c.allowed = kind;
             with(what, c);
         }
+        if (dim > 128) continue;
         c = plain;
         c.heads_q = c.heads_kv = 3;  // A slope each.
         c.alibi = 2, c.len_k = 516;
@@ -125,19 +127,116 @@ void add_half_singles(AttentionAdder add, std::int64_t dim) {
         with("alibi_far", c);
     }
     for (const auto &[what, pattern] : {std::pair{"_x36", P::kTimes36}, std::pair{"_rising", P::kRising}}) {
+        // Of 256 columns tensor cores lose more to large sums than plain arithmetic: docs/kernels/attention-sm90.md, "Large sums".
+        if (dim > 192 && pattern == P::kRising) continue;
         C c = plain;
         c.pattern = pattern;
         add_each_operand(add, alone, what, c);
     }
 }
 
+// What is done to scores of a few rows, which a tile of their own holds, of some warps or of one; over few keys and over splits of many.
+void add_few_rows(AttentionAdder add, std::int64_t dim) {
+    struct Rows {
+        std::int64_t rows, heads_q, heads_kv, keys;
+    };
+    for (const Rows &few : {Rows{1, 2, 2, 300}, Rows{3, 14, 2, 300}, Rows{30, 2, 1, 1100}}) {
+        C plain = attention_of(few.rows, few.keys, dim);
+        plain.batch = few.rows == 1 ? 2 : 1;
+        plain.heads_q = few.heads_q, plain.heads_kv = few.heads_kv;
+        plain.mask = few.rows > 1 ? ATTILE_MASK_CAUSAL_BOTTOM_RIGHT : ATTILE_MASK_NONE;
+        const std::string name = "few_rows_" + std::to_string(few.rows) + "_d" + std::to_string(dim) + "_";
+        const auto with = [&](const char *what, const auto &change) {
+            C c = plain;
+            change(c);
+            add(name + what, c);
+        };
+        with("bias", [](C &c) { c.bias = BiasKind::kNormal; });
+        with("bias_hides_some", [](C &c) { c.bias = BiasKind::kSomeHidden; });
+        with("bias_of_keys", [](C &c) { c.bias = BiasKind::kNormal, c.bias_axes = 8; });
+        with("bias_lowest", [](C &c) { c.bias = BiasKind::kLowest; });
+        with("allowed", [](C &c) { c.allowed = MaskBytes::kRandom; });
+        with("allowed_nothing", [](C &c) { c.allowed = MaskBytes::kNothing; });
+        with("allowed_late_keys", [](C &c) { c.allowed = MaskBytes::kLeadingHidden, c.allowed_axes = 12; });
+        with("alibi", [](C &c) { c.alibi = 2; });
+        with("softcap", [](C &c) { c.softcap = 20; });
+        with("softcap_x36", [](C &c) { c.softcap = 20, c.pattern = P::kTimes36; });
+        with("negative_scale", [](C &c) { c.scale = -0.1; });
+        with("bias_x36", [](C &c) { c.bias = BiasKind::kNormal, c.pattern = P::kTimes36; });
+        with("allowed_nan", [](C &c) { c.allowed = MaskBytes::kRandom, c.pattern = P::kNanInQuery; });
+        with("everything", [](C &c) {
+            c.bias = BiasKind::kNormal, c.allowed = MaskBytes::kRandom, c.softcap = 30, c.sinks = true, c.key_lengths = true;
+        });
+        with("paged_bias", [](C &c) { c.bias = BiasKind::kNormal, c.page_size = 16; });
+        with("window_allowed", [](C &c) {
+            c.allowed = MaskBytes::kRandom, c.mask = ATTILE_MASK_WINDOW_BOTTOM_RIGHT, c.window_left = 200, c.window_right = 0;
+        });
+    }
+}
+// Heads of a group, all rows of one tile, that do not divide its rows; a tile of more rows than few.
+void add_odd_groups(AttentionAdder add, std::int64_t dim) {
+    struct Rows {
+        std::int64_t rows, heads_q, heads_kv, keys;
+    };
+    for (const Rows &odd : {Rows{1, 40, 1, 300}, Rows{4, 10, 2, 700}, Rows{17, 14, 2, 200}}) {
+        C c = attention_of(odd.rows, odd.keys, dim);
+        c.heads_q = odd.heads_q, c.heads_kv = odd.heads_kv;
+        c.mask = odd.rows > 1 ? ATTILE_MASK_CAUSAL_BOTTOM_RIGHT : ATTILE_MASK_NONE;
+        const std::string name =
+            "odd_group_" + std::to_string(odd.heads_q / odd.heads_kv) + "_rows_" + std::to_string(odd.rows) + "_d" + std::to_string(dim);
+        add(name, c);
+        c.batch = 1;
+        C paged = c;
+        paged.page_size = 16;
+        add(name + "_paged", paged);
+        C tree = c;
+        tree.tree_keys = odd.rows;
+        add(name + "_tree", tree);
+        C sinks = c;
+        sinks.sinks = true, sinks.key_lengths = true, sinks.allowed = MaskBytes::kRandom, sinks.allowed_axes = 12;
+        add(name + "_sinks_lengths_allowed_of_rows", sinks);
+        C bias = c;
+        bias.bias = BiasKind::kNormal;
+        bias.seed = 2;  // A row of the first has its largest probability in a step without maxima: docs/kernels/attention-sm90.md.
+        add(name + "_bias", bias);
+        bias.bias_axes = 9;
+        add(name + "_bias_of_entries", bias);
+        C packed = c;
+        packed.packed_q = packed.packed_k = true, packed.batch = 3;
+        add(name + "_packed", packed);
+    }
+}
+// Windows of which a tile of rows sees a few key tiles of many.
+void add_narrow_windows(AttentionAdder add, std::int64_t dim) {
+    for (const std::int64_t rows : {9, 150}) {
+        for (const std::int64_t left : {40, 900}) {
+            C c = attention_of(rows, 2000, dim);
+            c.batch = 1, c.heads_q = 2, c.heads_kv = 1;
+            c.mask = ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+            c.window_left = left, c.window_right = 0;
+            add("window_of_" + std::to_string(left) + "_rows_" + std::to_string(rows) + "_d" + std::to_string(dim), c);
+            c.bias = BiasKind::kNormal;
+            add("window_of_" + std::to_string(left) + "_rows_" + std::to_string(rows) + "_d" + std::to_string(dim) + "_bias", c);
+        }
+    }
+}
+
 }  // namespace
 
-void add_single_modifier_cases(AttentionAdder add) {
+void add_single_modifier_cases(AttentionAdder add, Tier tier) {
     const TypePair types = add.types();
+    const bool is_half = types.in == types.out && (types.in == ATTILE_F16 || types.in == ATTILE_BF16);
+    if (is_half && (tier == Tier::kFull || types.in == ATTILE_BF16)) {
+        for (const std::int64_t dim : {64, 128}) {
+            add_few_rows(add, dim);
+            add_odd_groups(add, dim);
+        }
+        for (const std::int64_t dim : {64, 256}) add_narrow_windows(add, dim);
+        for (const std::int64_t dim : {192, 256}) add_half_singles(add, dim);
+    }
     for (const std::int64_t dim : {64, 128}) {
         if (types.in == ATTILE_F32) add_single_modifiers(add, dim);
-        if (types.in == types.out && (types.in == ATTILE_F16 || types.in == ATTILE_BF16)) add_half_singles(add, dim);
+        if (is_half) add_half_singles(add, dim);
     }
 }
 

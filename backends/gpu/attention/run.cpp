@@ -12,7 +12,7 @@ namespace attile::gpu {
 namespace {
 
 constexpr double kLog2E = 1.4426950408889634074;
-constexpr int64_t kFewCombinedRows = 16;  // Of splits, for each multiprocessor: that many blocks of a row it runs at once.
+constexpr int64_t kFewCombinedRows = 4;  // Of splits, for each multiprocessor: up to so many a block takes one.
 
 int64_t bits_of(const attile_operand &x) { return x.dtype & 0xff; }
 

@@ -39,6 +39,19 @@ constexpr int64_t kGeneralCost = 6;
 
 int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
 
+bool is_invariant(const attile_attention_problem &p) { return (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0; }
+
+// Do splits begin where a tile's window does? Not where a row's bits must not depend on the tile's others.
+bool splits_follow(const attile_attention_problem &p) { return p.window_left >= 0 && p.window_right >= 0 && !is_invariant(p); }
+// Key tiles that a tile of rows sees at most.
+int64_t seen_tiles(const attile_attention_problem &p, const AttentionPlan &plan) {
+    const int64_t tiles = ceil_div(p.len_k, plan.keys);
+    if (!splits_follow(p)) return tiles;
+    const int64_t longest = kAttentionMaxLength, rows = std::min<int64_t>(p.len_q, plan.rows / plan.pack + 1),
+                  keys = rows + std::min(p.window_left, longest) + std::min(p.window_right, longest);
+    return std::min(tiles, ceil_div(keys, plan.keys) + 1);
+}
+
 // Of `waves` of blocks with so many key tiles each, and of putting their splits together.
 double split_cost(const AttentionPlan &plan, int64_t waves, int64_t split_tiles, int64_t splits, int64_t rows) {
     if (plan.depth > kUsualDepth) {
@@ -52,11 +65,11 @@ double split_cost(const AttentionPlan &plan, int64_t waves, int64_t split_tiles,
 
 // Splits of the keys where there are fewer row blocks than the device runs at once.
 void choose_splits(const attile_attention_problem &p, int64_t units, AttentionPlan &plan) {
-    const int64_t key_tiles = ceil_div(p.len_k, plan.keys), base = p.batch * (p.heads_q / plan.pack) * plan.row_blocks,
+    const int64_t key_tiles = seen_tiles(p, plan), base = p.batch * (p.heads_q / plan.pack) * plan.row_blocks,
                   rows = p.batch * p.heads_q * p.len_q;
     plan.splits = 1;
     plan.split_tiles = key_tiles;
-    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) {
+    if (is_invariant(p)) {
         plan.split_tiles = kInvariantSplitKeys / plan.keys;
         plan.splits = static_cast<int32_t>(ceil_div(key_tiles, plan.split_tiles));
         return;
@@ -141,11 +154,12 @@ bool attention_values_in_keys(const attile_attention_problem &p) {
     return p.k.data == p.v.data && p.head_dim_v <= p.head_dim && std::equal(p.k.stride, p.k.stride + 3, p.v.stride);
 }
 
-Declined attention_few_refused(const attile_attention_problem &p) {
-    const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;  // Then SIMT takes tiles.
-    if (p.q.dtype == ATTILE_F32 || is_invariant || is_present(p.block_table) || p.heads_kv < 1 || attention_has_sparse_mask(p)) return {};
+Declined attention_few_refused(const attile_attention_problem &p, bool has_few) {
+    // Where results are invariant SIMT takes tiles.
+    if (p.q.dtype == ATTILE_F32 || is_invariant(p) || is_present(p.block_table) || p.heads_kv < 1 || attention_has_sparse_mask(p))
+        return {};
     const int64_t group = p.heads_q / p.heads_kv;
-    if (p.len_q == 1 && (is_present(p.bias) || is_present(p.allowed)) && group >= kLeastLoneRows && group <= kMostLoneRows &&
+    if (!has_few && p.len_q == 1 && (is_present(p.bias) || is_present(p.allowed)) && group >= kLeastLoneRows && group <= kMostLoneRows &&
         std::gcd(group, kPackedRows) < kGeneralCost && std::max(p.head_dim, p.head_dim_v) <= kLoneColumns)
         return attention_declined("one row of each head with a bias or mask is streamed faster").declined;
     if (p.len_q * group > kFewRows) return {};
@@ -164,13 +178,12 @@ Declined attention_tf32x3_refused(const Device &device, const attile_attention_p
     if (const Declined refused = attention_sparse_refused(p); refused.text[0] != '\0') return refused;
     if (const char *const why = why_no_tf32x3(device.properties().capability, p.launch.flags))
         return attention_declined("%s", why).declined;
-    const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    if (!is_invariant && p.heads_kv > 0 && p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows)
+    if (!is_invariant(p) && p.heads_kv > 0 && p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows)
         return attention_declined("so few rows wait for memory, not for arithmetic").declined;
     return {};
 }
 
-AttentionChoice attention_cut(Device &device, const attile_attention_problem &p, const AttentionTile &tile, bool packs) {
+AttentionChoice attention_cut(Device &device, const attile_attention_problem &p, const AttentionTile &tile, Packing packing) {
     if (tile.kernel == nullptr)
         return attention_declined("head_dim %lld or head_dim_v %lld is above 256", static_cast<long long>(p.head_dim),
                                   static_cast<long long>(p.head_dim_v));
@@ -187,10 +200,10 @@ AttentionChoice attention_cut(Device &device, const attile_attention_problem &p,
     plan.modifiers = attention_modifies(p);
     if (device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
         return attention_declined("the device does not take the kernel's %lld bytes of shared memory", static_cast<long long>(tile.shared));
-    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    // As many heads of a group as divide a tile's rows.
-    const int64_t group = p.heads_q / p.heads_kv, together = std::gcd(group, int64_t{plan.rows});
-    packs = packs && !invariant && ceil_div(p.len_q * together, plan.rows) < together * ceil_div(p.len_q, plan.rows);
+    const int64_t group = p.heads_q / p.heads_kv, rows = plan.rows;
+    const int64_t together = packing == Packing::kAll && p.len_q * group <= rows ? group : std::gcd(group, rows);
+    const bool packs =
+        packing != Packing::kNone && !is_invariant(p) && ceil_div(p.len_q * together, plan.rows) < together * ceil_div(p.len_q, plan.rows);
     plan.pack = packs ? static_cast<int32_t>(together) : 1;
     plan.rows_per_head = p.len_q * plan.pack;
     plan.row_blocks = ceil_div(plan.rows_per_head, plan.rows);
@@ -217,7 +230,7 @@ double attention_cost(Device &device, const attile_attention_problem &p, const A
 
 AttentionChoice attention_cut_fused(Device &device, const attile_attention_problem &p, const AttentionTile &fused,
                                     const AttentionTile &general) {
-    const AttentionChoice choice = attention_cut(device, p, fused, false);
+    const AttentionChoice choice = attention_cut(device, p, fused, Packing::kNone);
     if (!choice.taken || p.heads_q == p.heads_kv) return choice;
     AttentionChoice packed = attention_cut(device, p, general);
     const auto tiles = [](const AttentionPlan &plan) { return plan.slice * plan.row_blocks; };
@@ -236,7 +249,8 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     // A float output would show the rounding of the largest probability, where it is not 1. Of 16 bits it may where that is permitted.
     const bool is_of_16_bits = p.q.dtype == ATTILE_F16 || p.q.dtype == ATTILE_BF16;
     const bool may_show = p.o.dtype != ATTILE_F32 || (is_of_16_bits && (p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0);
-    task.exact_only = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || !may_show;
+    task.splits_follow = splits_follow(p);
+    task.exact_only = is_invariant(p) || !may_show;
     if (plan.splits == 1) return ATTILE_OK;
     task.p.part_o = workspace.take<float>(plan.part_rows * p.head_dim_v);
     task.p.part_lse = workspace.take<float>(plan.part_rows);

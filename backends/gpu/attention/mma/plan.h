@@ -41,7 +41,7 @@ bool attention_values_in_keys(const attile_attention_problem &problem);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 AttentionChoice attention_examine(const attile_attention_problem &problem, bool takes_f32 = false);
 // Why so few rows, or rows and keys, are not for tensor cores; empty: they are.
-Declined attention_few_refused(const attile_attention_problem &problem);
+Declined attention_few_refused(const attile_attention_problem &problem, bool has_few);
 // Why a mask of blocks or of a tree is not for the kernel; empty: there is none.
 Declined attention_sparse_refused(const attile_attention_problem &problem);
 // Why an attention of float32 is not for tf32x3 on this device; empty: it is.
@@ -63,8 +63,11 @@ AttentionTile narrowest_tile(Kernel (*const *kernels)(), std::size_t count, cons
     return {};
 }
 
-// The problem cut for this kernel, if there is one and the device takes it. packs: query heads of a key head may be rows of one tile.
-AttentionChoice attention_cut(Device &device, const attile_attention_problem &problem, const AttentionTile &tile, bool packs = true);
+// Which query heads of a key head may be rows of one tile: as many as divide its rows, or all if the tile holds all of their rows.
+enum class Packing { kNone, kThatDivides, kAll };
+// The problem cut for this kernel, if there is one and the device takes it.
+AttentionChoice attention_cut(Device &device, const attile_attention_problem &problem, const AttentionTile &tile,
+                              Packing packing = Packing::kThatDivides);
 // How long a problem so cut takes, in key tiles of its kernel.
 double attention_cost(Device &device, const attile_attention_problem &problem, const AttentionPlan &plan);
 // The same for a kernel whose tiles have rows of one head, or, where packing heads saves more than it is faster, for the general one.

@@ -98,8 +98,14 @@ __device__ __forceinline__ uint32_t mask_bits(uint32_t (&x)[2][4]) {
     return bits;
 }
 
-// Hides scores of 128 keys by bits of them, of which each of the four threads that share a row has a quarter: they exchange them. quarter:
-// the thread's.
+// Which 32 keys of a tile a thread makes bits of: of 64 keys threads 2 and 3 of a row make those of 0 and 1 again.
+template <int kKeys>
+__device__ __forceinline__ int mask_quarter(int lane) {
+    return lane & (kKeys / 32 - 1) & 3;
+}
+
+// Hides scores of 128 or 64 keys by bits of them, of which each of the four threads that share a row has a quarter: they exchange them.
+// quarter: the thread's.
 template <int kScores>
 __device__ __forceinline__ void hide_by_bits(const uint32_t (&bits)[2], int quarter, float (&s)[kScores]) {
 #pragma unroll

@@ -14,6 +14,7 @@ struct AttentionTask {
     int32_t heads;           // (Batch entry, pack of heads) pairs.
     int32_t chunk;           // Of these as many as are walked together, so that their K and V stay in the L2 cache.
     int32_t values_in_keys;  // V's rows are the first columns of K's: in memory they are the same.
+    int32_t splits_follow;   // Splits begin where the window of a tile's rows does; else at the first key.
     int32_t exact_only;      // A row's bits must not depend on others, and no probability may be far from 1: no slack.
 };
 

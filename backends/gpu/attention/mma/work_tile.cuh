@@ -64,8 +64,9 @@ __device__ __forceinline__ AttentionWorkTile work_tile_of(const AttentionTask &a
     if (work.first_row >= work.rows) return work;
     const auto range = [&](int row) { return KeyRange(p, query_row(p, min(row, work.rows - 1)), entry); };
     const KeyRange top = range(work.first_row), bottom = range(work.first_row + kRows - 1);
-    work.first_tile = max(top.low / kKeys, work.split * p.split_tiles);
-    work.end_tile = min((bottom.high + kKeys - 1) / kKeys, (work.split + 1) * p.split_tiles);
+    const int seen = top.low / kKeys, split = (a.splits_follow ? seen : 0) + work.split * p.split_tiles;
+    work.first_tile = max(seen, split);
+    work.end_tile = min((bottom.high + kKeys - 1) / kKeys, split + p.split_tiles);
     if (work.first_tile >= work.end_tile) {                           // So that consumers need to know one kind of tile only.
         work.first_tile = (max(bottom.high, 0) + kKeys - 1) / kKeys;  // There are tables of pages that are read there.
         work.end_tile = work.first_tile + 1;

@@ -87,7 +87,7 @@ AttentionChoice choose_attention(Device &device, const attile_attention_problem 
     if (!choice.taken) return choice;
     if (const Declined refused = attention_sparse_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
     if (is_wide) return choose_wide(device, p);
-    if (const Declined refused = attention_few_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
+    if (const Declined refused = attention_few_refused(p, false); refused.text[0] != '\0') return attention_declined("%s", refused.text);
     const AttentionTile general = narrowest_tile(kernels_of(p.q.dtype, attention_modifies(p)), kTiles, p), fused = fused_tile(p, padded);
     // Of kernels for one change all rows of a tile are one head's, but for softcap's.
     AttentionChoice cut = fused.kernel == nullptr     ? attention_cut(device, p, general)

@@ -23,12 +23,14 @@ struct AttentionArguments : AttentionTask {
     TensorMap map_v;
     TensorMap map_o;  // Column, row, head, batch entry; where has_map_o: rows of whole O, of Q's type, one head's side by side.
     // 1 where a coordinate along the axis moves, 0 where the operand is broadcast along it or has one entry.
-    // Bias: key, row, head, batch entry. A mask of bytes alike, two keys an element. Of kernels with strips().
+    // Bias: key, head within the pack, row, pack of heads, batch entry. A mask of bytes alike, two keys an element. Of kernels that load
+    // strips.
     TensorMap map_scores;
     int32_t q_batch, k_head, k_batch, v_head, v_batch, o_batch, scores_head, scores_batch;
     int32_t has_map_o;
-    int32_t page_rows;  // Paged: keys that are copied at a time, a whole page or a part of one; else 0.
-    int32_t *counter;   // The next tile, zero at launch; null: block i takes tiles i, i + gridDim.x, and so on.
+    int32_t page_rows;    // Paged: keys that are copied at a time, a whole page or a part of one; else 0.
+    Divider scores_pack;  // So many rows of a tile, heads of a pack that share a bias or mask, have one row of a strip.
+    int32_t *counter;     // The next tile, zero at launch; null: block i takes tiles i, i + gridDim.x, and so on.
 };
 
 // A tile's shape; the kernel's shared memory follows from it.
@@ -73,7 +75,9 @@ struct AttentionShape {
     constexpr bool is_fused() const { return bias_only || allowed_only || alibi_only || softcap_only; }
     // Of a bias or a boolean mask that the producer loads, in stages, a tile's strip each.
     constexpr bool loads_strips() const { return bias_only || allowed_only; }
-    constexpr int fused_strip_bytes() const { return bias_only ? rows() * keys * 2 : allowed_only ? rows() * keys : 0; }
+    constexpr int fused_strip_bytes() const {
+        return bias_only ? rows() * keys * 2 : allowed_only ? rows() * panels(keys / 2) * kAttentionPanel * 2 : 0;
+    }
     // For a bias or boolean mask, one float for each score of a tile, where there is room.
     constexpr int strip_bytes() const {
         if (is_fused()) return kAttentionStripStages * fused_strip_bytes();

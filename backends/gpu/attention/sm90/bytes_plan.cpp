@@ -75,7 +75,8 @@ Sm90AttentionChoice choose_bytes(Device &device, const attile_attention_problem 
     }
     const bool is_f16 = pairs.q.dtype == ATTILE_F16;
     const AttentionTile tile = narrowest_tile(is_f16 ? kAttentionBytesF16 : kAttentionBytesBF16, std::size(kAttentionBytesBF16), pairs);
-    static_cast<AttentionChoice &>(choice) = attention_cut(device, pairs, tile, !is_present(p.q_scale) || p.q_scale.stride[1] == 0);
+    const bool packs = !is_present(p.q_scale) || p.q_scale.stride[1] == 0;
+    static_cast<AttentionChoice &>(choice) = attention_cut(device, pairs, tile, packs ? Packing::kThatDivides : Packing::kNone);
     if (!choice.taken) return choice;
     const int64_t bytes = transposed_bytes(p);
     if (!attention_copies_fit(device, bytes)) return {attention_declined("a copy of v would take too much memory")};

@@ -50,7 +50,8 @@ class FusedChange {
     __device__ __forceinline__ float factor() const { return kIsRelative ? 1.0f : a_.p.scale_log2; }
 
     // A new tile of rows, of which the thread has `row` and row + 8.
-    __device__ __forceinline__ void begin([[maybe_unused]] const AttentionWorkTile &work, [[maybe_unused]] int row) {
+    __device__ __forceinline__ void begin(const AttentionWorkTile &work, int row) {
+        is_idle_ = warp_uniform(row - lane_ / 4) >= work.rows;
         if constexpr (kShape.alibi_only) {
             const AttentionParams &p = a_.p;
 #pragma unroll
@@ -63,6 +64,8 @@ class FusedChange {
             }
         }
     }
+    // Has the warp none of the work tile's rows?
+    __device__ __forceinline__ bool is_idle() const { return is_idle_; }
     // Before the product that makes a tile's scores: whether it adds ALiBi, and on which side of the diagonal.
     __device__ __forceinline__ void choose_factors([[maybe_unused]] int tile) {
         if constexpr (kShape.alibi_only) {
@@ -178,13 +181,13 @@ class FusedChange {
   private:
     // Where in the strip a 16-byte chunk of one of the warp's rows is, in the first panel.
     __device__ __forceinline__ uint32_t place(uint32_t strip, int row, int chunk) const {
-        return renewed(strip + (rows_before_ + row) * kRow + ((chunk ^ (row & 7)) << 4));
+        const int of_strip = static_cast<int>(quotient(static_cast<uint32_t>(rows_before_ + row), a_.scores_pack));
+        return renewed(strip + of_strip * kRow + ((chunk ^ (of_strip & 7)) << 4));
     }
 
     __device__ __forceinline__ auto bias_pair_at(uint32_t strip) const {
-        return [from = place(strip, lane_ / 4, 0) + (lane_ & 3) * 4](int j, int r) {
-            return (from ^ j % 8 << 4) + j / 8 * (kShape.rows() * kRow) + 8 * r * kRow;
-        };
+        const uint32_t pair = (lane_ & 3) * 4, first = place(strip, lane_ / 4, 0) + pair, second = place(strip, lane_ / 4 + 8, 0) + pair;
+        return [first, second](int j, int r) { return ((r == 0 ? first : second) ^ j % 8 << 4) + j / 8 * (kShape.rows() * kRow); };
     }
 
     // This thread's part of the factor for row r.
@@ -205,13 +208,13 @@ class FusedChange {
     }
     // Bytes of the boolean mask become bits. Each of the four threads that share a row reads a quarter of the keys.
     __device__ __forceinline__ void read_bits(uint32_t strip) {
-        static_assert(!kShape.allowed_only || kKeys == 128, "32 keys a thread, a row a panel");
-        const uint32_t from = place(strip, lane_ / 4, (lane_ & 3) * 2);
+        static_assert(!kShape.allowed_only || kKeys == 128 || kKeys == 64, "32 keys a thread, a row a panel");
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
+            const uint32_t from = place(strip, lane_ / 4 + 8 * r, mask_quarter<kKeys>(lane_) * 2);
             uint32_t x[2][4];
-            load_shared(x[0], from + 8 * r * kRow);
-            load_shared(x[1], (from ^ 16) + 8 * r * kRow);
+            load_shared(x[0], from);
+            load_shared(x[1], from ^ 16);
             bits_[r] = mask_bits(x);
         }
     }
@@ -223,7 +226,7 @@ class FusedChange {
     int diagonal_[2] = {0, 0};
     float offset_[2] = {0, 0};                    // From the diagonal to the tile's first key.
     float level_[2] = {0, 0}, rise_[2] = {0, 0};  // Of ALiBi: what the references were set for, and how much higher the tile is.
-    bool has_risen_ = false, has_factors_ = false, is_added_ = false;
+    bool is_idle_ = false, has_risen_ = false, has_factors_ = false, is_added_ = false;
     uint32_t factors_[2] = {0, 0}, used_[4] = {0, 0, 0, 0};
     uint32_t bits_[2] = {0, 0};
 };

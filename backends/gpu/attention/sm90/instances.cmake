@@ -65,6 +65,9 @@ attile_gpu_instance(cols192_paged TABLE Paged
 attile_gpu_instance(cols256_paged TABLE Paged
   depth=256 columns=256 keys=80 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
   ping_pong prediction paged)
+attile_gpu_instance(cols64_few_paged TABLE FewPaged
+  depth=64 columns=64 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
+  prediction paged)
 attile_gpu_instance(cols128_few_paged TABLE FewPaged
   depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
   prediction paged)
@@ -79,6 +82,9 @@ attile_gpu_instance(cols128_sparse TABLE Sparse
 attile_gpu_instance(cols256_sparse TABLE Sparse
   depth=256 columns=256 keys=64 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
   ping_pong prediction sparse)
+attile_gpu_instance(cols64_few_sparse TABLE FewSparse
+  depth=64 columns=64 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
+  prediction sparse)
 attile_gpu_instance(cols128_few_sparse TABLE FewSparse
   depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
   prediction sparse)
@@ -131,6 +137,26 @@ attile_gpu_instance(cols128_alibi TABLE Alibi
 attile_gpu_instance(cols128_softcap TABLE Softcap
   depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
   modifies softcap_only)
+foreach(columns 64 128)
+  foreach(change Bias Allowed Alibi Softcap)
+    string(TOLOWER ${change} option)
+    attile_gpu_instance(cols${columns}_few_${option} TABLE Few${change}
+      depth=${columns} columns=${columns} keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
+      modifies ${option}_only)
+  endforeach()
+endforeach()
+attile_gpu_instance(cols192_bias TABLE Bias
+  depth=192 columns=128 keys=64 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong modifies bias_only)
+attile_gpu_instance(cols192_allowed TABLE Allowed
+  depth=192 columns=128 keys=64 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong modifies allowed_only)
+attile_gpu_instance(cols256_bias TABLE Bias
+  depth=256 columns=256 keys=64 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong modifies bias_only)
+attile_gpu_instance(cols256_allowed TABLE Allowed
+  depth=256 columns=256 keys=64 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong modifies allowed_only)
 
 # Q, K and V of e4m3 (a column of Q and K is two of them, O's type is the instance's), with V transposed.
 #

@@ -33,6 +33,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.wa
         tensor_map_prefetch(&a.map_v);
         if constexpr (Config::kShape.loads_strips()) tensor_map_prefetch(&a.map_scores);
     }
+    clear_other_rows<Config>(a, shared);
     if constexpr (Config::kShape.alibi_only) write_key_distances<Element, Config::kShape.keys>(shared.distances);
     __syncthreads();
     await_kernel_ahead();

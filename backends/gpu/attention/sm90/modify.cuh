@@ -75,11 +75,13 @@ class WarpModifiers {
             diagonal_[r] = query_row(p, packed) + work->shift;
         }
     }
+    // Has the warp none of the work tile's rows?
+    __device__ __forceinline__ bool is_idle() const { return warp_uniform(row_ - lane_ / 4) >= work_->rows; }
     // Starts the copies of what apply() will read of a key tile. The tile before has been read.
     __device__ __forceinline__ void stage([[maybe_unused]] int tile) const {
         if constexpr (kStages) {
             const AttentionParams &p = a_.p;
-            if (p.bias.data == nullptr && p.allowed.data == nullptr) return;
+            if ((p.bias.data == nullptr && p.allowed.data == nullptr) || is_idle()) return;
             __syncwarp();
             if (p.bias.data != nullptr) {
                 if (is_wide())
@@ -368,8 +370,8 @@ class WarpModifiers {
 
     // Bytes of the boolean mask become bits. Each of the four threads that share a row reads a quarter of the keys; they exchange the bits.
     __device__ __forceinline__ void hide_disallowed(float (&s)[kScores]) const {
-        static_assert(!kStages || kKeys == 128, "32 keys a thread");
-        const uint32_t from = renewed(allowed_strip() + swizzled<1>(lane_ / 4, (lane_ & 3) * 2));
+        static_assert(!kStages || kKeys == 128 || kKeys == 64, "32 keys a thread");
+        const uint32_t from = renewed(allowed_strip() + swizzled<1>(lane_ / 4, mask_quarter<kKeys>(lane_) * 2));
         uint32_t bits[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) {

@@ -32,9 +32,19 @@ const attile_operand &strips_of(const attile_attention_problem &p) { return is_p
 // TMA's elements have two bytes.
 int64_t keys_of_element(const attile_operand &x, const attile_attention_problem &p) { return x.dtype == p.q.dtype ? 1 : 2; }
 
-// The kernel whose tile of rows goes through the problem's one change of scores; none if there is more than one, or TMA does not reach
-// a bias or mask, which kernels of any change read themselves.
-AttentionTile fused_tile(const attile_attention_problem &p, bool padded) {
+// Kernels of one kind, of tiles and of so few rows that one warpgroup holds them.
+struct TilesAndFew {
+    const AttentionFn *tiles = nullptr, *few = nullptr;
+    std::size_t tile_count = 0, few_count = 0;
+};
+template <std::size_t kTiles, std::size_t kFew>
+TilesAndFew both(const AttentionFn (&tiles)[kTiles], const AttentionFn (&few)[kFew]) {
+    return {tiles, few, kTiles, kFew};
+}
+
+// Kernels for the problem's one change of scores; none if there is more than one, or TMA does not reach a bias or mask, which kernels of
+// any change read themselves.
+TilesAndFew fused_kernels(const attile_attention_problem &p, bool padded) {
     const bool has_bias = is_present(p.bias), has_mask = is_present(p.allowed), has_alibi = is_present(p.alibi_slopes),
                has_softcap = attention_softcap(p) != 0;
     if (has_bias + has_mask + has_alibi + has_softcap != 1 || is_present(p.block_table) || !(p.scale > 0)) return {};
@@ -44,33 +54,21 @@ AttentionTile fused_tile(const attile_attention_problem &p, bool padded) {
         if (has_bias ? p.bias.dtype != p.q.dtype : p.len_k % 2 != 0 && !padded) return {};
     }
     const bool is_f16 = p.q.dtype == ATTILE_F16;
-    const AttentionFn *const kernels = has_bias    ? is_f16 ? kAttentionBiasF16 : kAttentionBiasBF16
-                                       : has_mask  ? is_f16 ? kAttentionAllowedF16 : kAttentionAllowedBF16
-                                       : has_alibi ? is_f16 ? kAttentionAlibiF16 : kAttentionAlibiBF16
-                                       : is_f16    ? kAttentionSoftcapF16
-                                                   : kAttentionSoftcapBF16;
-    static_assert(std::size(kAttentionBiasBF16) == std::size(kAttentionSoftcapBF16));
-    return narrowest_tile(kernels, std::size(kAttentionBiasBF16), p);
+    if (has_bias) return is_f16 ? both(kAttentionBiasF16, kAttentionFewBiasF16) : both(kAttentionBiasBF16, kAttentionFewBiasBF16);
+    if (has_mask)
+        return is_f16 ? both(kAttentionAllowedF16, kAttentionFewAllowedF16) : both(kAttentionAllowedBF16, kAttentionFewAllowedBF16);
+    if (has_alibi) return is_f16 ? both(kAttentionAlibiF16, kAttentionFewAlibiF16) : both(kAttentionAlibiBF16, kAttentionFewAlibiBF16);
+    return is_f16 ? both(kAttentionSoftcapF16, kAttentionFewSoftcapF16) : both(kAttentionSoftcapBF16, kAttentionFewSoftcapBF16);
 }
 
-// Kernels that change no score, of tiles and of so few rows that one warpgroup holds them.
-struct Unchanging {
-    const AttentionFn *tiles, *few;
-    std::size_t tile_count, few_count;
-};
-template <std::size_t kTiles, std::size_t kFew>
-Unchanging unchanging(const AttentionFn (&tiles)[kTiles], const AttentionFn (&few)[kFew]) {
-    return {tiles, few, kTiles, kFew};
-}
-Unchanging unchanging_kernels(bool is_f16, bool sparse, bool paged) {
+// Kernels that change no score.
+TilesAndFew unchanging_kernels(bool is_f16, bool sparse, bool paged) {
     if (sparse && paged)
-        return is_f16 ? unchanging(kAttentionSparsePagedF16, kAttentionFewSparsePagedF16)
-                      : unchanging(kAttentionSparsePagedBF16, kAttentionFewSparsePagedBF16);
-    if (sparse)
-        return is_f16 ? unchanging(kAttentionSparseF16, kAttentionFewSparseF16) : unchanging(kAttentionSparseBF16, kAttentionFewSparseBF16);
-    if (paged)
-        return is_f16 ? unchanging(kAttentionPagedF16, kAttentionFewPagedF16) : unchanging(kAttentionPagedBF16, kAttentionFewPagedBF16);
-    return is_f16 ? unchanging(kAttentionPlainF16, kAttentionFewPlainF16) : unchanging(kAttentionPlainBF16, kAttentionFewPlainBF16);
+        return is_f16 ? both(kAttentionSparsePagedF16, kAttentionFewSparsePagedF16)
+                      : both(kAttentionSparsePagedBF16, kAttentionFewSparsePagedBF16);
+    if (sparse) return is_f16 ? both(kAttentionSparseF16, kAttentionFewSparseF16) : both(kAttentionSparseBF16, kAttentionFewSparseBF16);
+    if (paged) return is_f16 ? both(kAttentionPagedF16, kAttentionFewPagedF16) : both(kAttentionPagedBF16, kAttentionFewPagedBF16);
+    return is_f16 ? both(kAttentionPlainF16, kAttentionFewPlainF16) : both(kAttentionPlainBF16, kAttentionFewPlainBF16);
 }
 
 // Takes tiles of fewer rows for a problem that is cut, if they are expected to take less time.
@@ -79,7 +77,7 @@ void prefer_short(Device &device, const attile_attention_problem &p, AttentionTi
                                       ? narrowest_tile(kAttentionShortPlainF16, std::size(kAttentionShortPlainF16), p)
                                       : narrowest_tile(kAttentionShortPlainBF16, std::size(kAttentionShortPlainBF16), p);
     if (shorter.kernel == nullptr) return;
-    const AttentionChoice cut = attention_cut(device, p, shorter);
+    const AttentionChoice cut = attention_cut(device, p, shorter, Packing::kAll);
     if (!cut.taken || kShortTile * attention_cost(device, p, cut.plan) >= attention_cost(device, p, choice.plan)) return;
     tile = shorter;
     choice = cut;
@@ -91,7 +89,8 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     Sm90AttentionChoice choice = {attention_examine(p)};
     if (!choice.taken) return choice;
     const auto decline = [](const AttentionChoice &why) { return Sm90AttentionChoice{why}; };
-    if (const Declined refused = attention_few_refused(p); refused.text[0] != '\0') return decline(attention_declined("%s", refused.text));
+    if (const Declined refused = attention_few_refused(p, true); refused.text[0] != '\0')
+        return decline(attention_declined("%s", refused.text));
     const bool paged = is_present(p.block_table), is_f16 = p.q.dtype == ATTILE_F16;
     const bool modifies = attention_changes_scores(p) || !(p.scale > 0), sparse = attention_has_sparse_mask(p);
     if (sparse && modifies) return decline(attention_declined("a mask of blocks or of a tree stands beside another change of scores"));
@@ -106,22 +105,19 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     }
     if (paged && p.pages > 1 && (p.k.stride[0] == 0 || p.v.stride[0] == 0))
         return decline(attention_declined("K or V is broadcast along its pages"));
-    const AttentionFn *const modified = is_f16 ? kAttentionModifiedF16 : kAttentionModifiedBF16;
-    AttentionTile tile = modifies ? fused_tile(p, padded) : AttentionTile();
-    choice.has_strips = tile.kernel != nullptr && (is_present(p.bias) || is_present(p.allowed));
-    const Unchanging unchanging = unchanging_kernels(is_f16, sparse, paged);
-    if (!modifies)
-        tile = narrowest_tile(unchanging.tiles, unchanging.tile_count, p);
-    else if (tile.kernel == nullptr)
-        tile = narrowest_tile(modified, std::size(kAttentionModifiedBF16), p);
+    const TilesAndFew kernels = modifies ? fused_kernels(p, padded) : unchanging_kernels(is_f16, sparse, paged);
+    AttentionTile tile = narrowest_tile(kernels.tiles, kernels.tile_count, p);
+    choice.has_strips = modifies && tile.kernel != nullptr && (is_present(p.bias) || is_present(p.allowed));
+    if (modifies && tile.kernel == nullptr)
+        tile = is_f16 ? narrowest_tile(kAttentionModifiedF16, std::size(kAttentionModifiedF16), p)
+                      : narrowest_tile(kAttentionModifiedBF16, std::size(kAttentionModifiedBF16), p);
     if (sparse && tile.kernel == nullptr)
         return decline(attention_declined("such masks have no kernel for the head dimension, or for its pages"));
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    const bool is_plain = !modifies && !invariant;
     bool is_few = false;
-    if (is_plain) {
-        const AttentionTile few = narrowest_tile(unchanging.few, unchanging.few_count, p);
-        // Pages and masks of blocks have no kernel of few rows for 64 columns.
+    if (!invariant) {
+        const AttentionTile few = narrowest_tile(kernels.few, kernels.few_count, p);
+        // Pages beside masks of blocks have no kernels for 64 columns.
         const bool has_width = std::max(p.head_dim, p.head_dim_v) > kNarrow || few.depth <= kNarrow;
         is_few = few.kernel != nullptr && has_width && p.len_q * (p.heads_q / p.heads_kv) <= few.rows;
         if (is_few) tile = few;
@@ -132,11 +128,9 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
         if (choice.page_rows % 8 != 0)
             return decline(attention_declined("page_size is %lld, not a multiple of 8", static_cast<long long>(p.page_size)));
     }
-    static_cast<AttentionChoice &>(choice) =
-        choice.has_strips ? attention_cut_fused(device, p, tile, narrowest_tile(modified, std::size(kAttentionModifiedBF16), p))
-                          : attention_cut(device, p, tile, !is_present(p.block_mask) || p.block_mask.stride[1] == 0);
-    if (is_plain && !is_few && !sparse && !paged && choice.taken) prefer_short(device, p, tile, choice);
-    choice.has_strips = choice.has_strips && choice.plan.kernel == tile.kernel;
+    const bool packs = !is_present(p.block_mask) || p.block_mask.stride[1] == 0;
+    static_cast<AttentionChoice &>(choice) = attention_cut(device, p, tile, packs ? Packing::kAll : Packing::kNone);
+    if (!modifies && !invariant && !is_few && !sparse && !paged && choice.taken) prefer_short(device, p, tile, choice);
     if (!choice.taken) return choice;
     choice.plan.share = share_of(p, tile, modifies, is_few);
     // Tiles of few rows are alike where lengths and windows do not tell them apart: dealt out in order they need no counter zeroed first.
@@ -171,15 +165,20 @@ int32_t launch_attention(Device &device, const attile_attention_problem &p, cons
         const attile_operand &x = strips_of(p);
         const int64_t of_element = keys_of_element(x, p);
         TensorMapShape shape;
-        shape.axes = 4;
-        const int64_t extent[] = {ceil_div(p.len_k, of_element), p.len_q, x.stride[1] == 0 ? 1 : p.heads_q, x.stride[0] == 0 ? 1 : p.batch};
-        const int64_t stride[] = {1, x.stride[2] / of_element, x.stride[1] / of_element, x.stride[0] / of_element};
-        const int32_t box[] = {kAttentionPanel, plan.rows, 1, 1};
-        std::copy(extent, extent + 4, shape.extent);
-        std::copy(stride, stride + 4, shape.stride);
-        std::copy(box, box + 4, shape.box);
-        a.scores_head = extent[2] > 1;
-        a.scores_batch = extent[3] > 1;
+        shape.axes = 5;
+        // Heads of a pack that share it have one row of the strip.
+        const int32_t pack = x.stride[1] == 0 ? 1 : plan.pack;
+        const int64_t of_heads = x.stride[1] / of_element;
+        const int64_t extent[] = {ceil_div(p.len_k, of_element), pack, p.len_q, x.stride[1] == 0 ? 1 : p.heads_q / pack,
+                                  x.stride[0] == 0 ? 1 : p.batch};
+        const int64_t stride[] = {1, of_heads, x.stride[2] / of_element, of_heads * pack, x.stride[0] / of_element};
+        const int32_t box[] = {kAttentionPanel, pack, plan.rows / pack, 1, 1};
+        std::copy(extent, extent + 5, shape.extent);
+        std::copy(stride, stride + 5, shape.stride);
+        std::copy(box, box + 5, shape.box);
+        a.scores_head = extent[3] > 1;
+        a.scores_batch = extent[4] > 1;
+        a.scores_pack = Divider(plan.pack / pack);
         status = device.make_tensor_map(x.data, p.q.dtype, shape, &a.map_scores);
         if (status != ATTILE_OK) return status;
     }

@@ -82,15 +82,17 @@ __device__ __forceinline__ uint32_t load_pages(const AttentionArguments &a, cons
     return __reduce_or_sync(~0u, missing);
 }
 
-// Loads what is added to a tile's scores, or hides some: rows of 128 bytes, of all the tile's rows.
+// Loads what is added to a tile's scores, or hides some: rows of 128 bytes, of all the tile's rows. Of a mask of 64 keys those hold the
+// next tile's as well.
 template <class Config>
 __device__ __forceinline__ void load_strip(const AttentionArguments &a, const AttentionWorkTile &work, uint32_t to, uint32_t full,
                                            int tile) {
     constexpr int kKeys = Config::kShape.keys, kKeysOfElement = Config::kShape.bias_only ? 1 : 2, kElements = kKeys / kKeysOfElement;
+    const int first_row = static_cast<int>(quotient(static_cast<uint32_t>(work.first_row), a.p.pack));
 #pragma unroll
-    for (int j = 0; j < kElements / kAttentionPanel; ++j)
-        tensor_load_4d(to + j * Config::kShape.rows() * kAttentionPanel * 2, &a.map_scores, full, tile * kElements + j * kAttentionPanel,
-                       work.first_row, work.head * a.scores_head, work.batch * a.scores_batch);
+    for (int j = 0; j < AttentionShape::panels(kElements); ++j)
+        tensor_load_5d(to + j * Config::kShape.rows() * kAttentionPanel * 2, &a.map_scores, full, tile * kElements + j * kAttentionPanel, 0,
+                       first_row, work.head * a.scores_head, work.batch * a.scores_batch);
 }
 
 // Key tiles of a work tile that are yet to be loaded when the next one is drawn.
@@ -123,6 +125,26 @@ __device__ __forceinline__ void schedule_tiles(const AttentionArguments &a, cons
     }
 }
 
+// Rows of a tile that TMA brings: whole packs of heads.
+template <class Config>
+__device__ __forceinline__ int packed_rows(const AttentionArguments &a) {
+    constexpr int kRows = Config::kShape.rows();
+    return kRows - static_cast<int>(remainder(static_cast<uint32_t>(kRows), a.p.pack));
+}
+// The tile's other rows become zero: what they hold must not decide, by a vote of warps, how rows beside them are computed. All of a
+// block's threads call it.
+template <class Config>
+__device__ __forceinline__ void clear_other_rows(const AttentionArguments &a, const AttentionShared<Config> &shared) {
+    if (packed_rows<Config>(a) == Config::kShape.rows()) return;
+    const auto clear = [](uint32_t from, int bytes) {
+        const uint32_t zeros[4] = {};
+        for (int i = static_cast<int>(threadIdx.x) * 16; i < bytes; i += Config::kShape.threads() * 16) store_shared(from + i, zeros);
+    };
+    clear(shared.q, Config::kShape.q_stages() * Config::kShape.q_bytes());
+    if constexpr (Config::kShape.loads_strips()) clear(shared.strips, kAttentionStripStages * Config::kShape.fused_strip_bytes());
+    async_proxy_fence();
+}
+
 // The producer thread, or of pages or masks of blocks its whole warp, of which one lane arrives at barriers. It loads in the order of use:
 // K of the first key tile, Q, K of the next, V of the first, and so on; each key tile's strip of bias or mask after its K and before other
 // V.
@@ -137,10 +159,12 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
     Ring<Config::kShape.q_stages()> queries;
     Ring<Config::kShape.stages> k_ring, v_ring;
     Ring<kAttentionStripStages> strip_ring;
+    const int q_rows = packed_rows<Config>(a);
+    [[maybe_unused]] const int strip_rows = a.scores_pack.divisor > 1 ? kRows : q_rows;
     const auto load_next_strip = [&](const AttentionWorkTile &work, int tile) {
         barrier_wait(shared.strip_empty(strip_ring.stage), strip_ring.parity ^ 1);
         const uint32_t full = shared.strip_full(strip_ring.stage);
-        barrier_arrive_expect(full, Config::kShape.fused_strip_bytes());
+        barrier_arrive_expect(full, strip_rows * (Config::kShape.fused_strip_bytes() / kRows));
         load_strip<Config>(a, work, shared.strips + strip_ring.stage * Config::kShape.fused_strip_bytes(), full, tile);
         strip_ring.advance();
     };
@@ -188,7 +212,7 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
                 barrier_wait(shared.q_empty(queries.stage), queries.parity ^ 1);
                 const uint32_t full = shared.q_full(queries.stage);
                 if (leads) {
-                    barrier_arrive_expect(full, Config::kShape.q_bytes());
+                    barrier_arrive_expect(full, q_rows * (Config::kShape.q_bytes() / kRows));
                     const int batch = a.p.cu_len_q != nullptr ? 0 : work.batch * a.q_batch;
 #pragma unroll
                     for (int j = 0; j < kPanelsOfK; ++j)

@@ -28,8 +28,9 @@ class AttentionScores : protected AttentionRings<Config> {
     static constexpr bool kUnlooked =
         Config::kShape.prediction && (Config::kShape.bytes || std::is_same_v<Element, BF16> || Config::kShape.depth == 64 ||
                                       (Config::kShape.depth == 128 && Config::kShape.columns == 128));
-    // Not with ALiBi, whose tiles of the diagonal have a row's largest probability often, and are looked at: it is not rounded then.
-    static constexpr bool kHasSlack = !Config::kShape.alibi_only;
+    // Not with ALiBi, whose tiles of the diagonal have a row's largest probability often, and are looked at: it is not rounded then. Nor of
+    // few rows, which wait for memory: looking costs nothing there.
+    static constexpr bool kMayTrust = Config::kShape.warpgroups > 1, kHasSlack = kMayTrust && !Config::kShape.alibi_only;
     // The rows of two warpgroups see the same key tiles, except under a window.
     static constexpr bool kPasses = Config::kShape.warpgroups > 2;
 
@@ -146,6 +147,10 @@ class AttentionScores : protected AttentionRings<Config> {
     // its own rows which of the two it takes.
     template <int kChanges, bool is_first>
     __device__ __forceinline__ void look_at_modified(int tile, bool is_whole) {
+        if (modifiers_.is_idle()) {  // What it computes is not stored.
+            rows_.moved = false;
+            return;
+        }
         bool looks = is_first || (kChanges & kChangeDistance) != 0 || trust_ != kTrust;
 #pragma unroll 1
         for (;;) {
@@ -183,6 +188,11 @@ class AttentionScores : protected AttentionRings<Config> {
     // The same where there is one change, known to the kernel.
     template <bool is_first>
     __device__ __forceinline__ void look_at_fused(int tile, bool is_whole) {
+        if (modifiers_.is_idle()) {  // What it computes is not stored.
+            rows_.moved = false;
+            if (Config::kShape.loads_strips()) release_strip();
+            return;
+        }
         const uint32_t strip = strip_address();
         const bool rises = modifiers_.has_risen();
         bool looks = is_first || trust_ != kTrust || modifiers_.must_look() || (rises && !is_whole);
@@ -227,7 +237,8 @@ class AttentionScores : protected AttentionRings<Config> {
                 rows_.take_far(s_, factor(), !a_.exact_only);
             } else {
                 rows_.follow(row_max, factor(), kHasSlack && !a_.exact_only);
-                if (is_first) trust_ = __all_sync(~0u, rows_.spread_is_narrow(s_, factor())) && !a_.exact_only ? kTrust : kLook;
+                if (is_first)
+                    trust_ = kMayTrust && __all_sync(~0u, rows_.spread_is_narrow(s_, factor())) && !a_.exact_only ? kTrust : kLook;
                 rows_.exact_exponentials(s_, factor());
             }
             modifiers_.see(tile);
