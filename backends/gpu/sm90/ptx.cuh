@@ -117,9 +117,9 @@ __device__ __forceinline__ void bulk_load(uint32_t to, const void *from, uint32_
                  "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
                  : "memory");
 }
-// Into the L2 cache.
-__device__ __forceinline__ void bulk_prefetch(const void *from, uint32_t bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
+// The line that it lies in, into the L2 cache.
+__device__ __forceinline__ void prefetch_line(const void *at) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(at)) : "memory");
 }
 __device__ __forceinline__ void bulk_store(float *to, uint32_t from, uint32_t bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)), "r"(from), "r"(bytes)

@@ -27,7 +27,7 @@ class GemmStore {
   public:
     // All threads of the consumer warpgroups construct and call it together.
     __device__ __forceinline__ GemmStore(const GemmArguments &p, uint32_t strips, uint32_t stages, uint32_t rank)
-        : p_(p), fusion_(p, strips + Config::kStripsBytes), strips_(strips), stages_(stages), rank_(rank) {}
+        : p_(p), fusion_(p, strips), strips_(strips), stages_(stages), rank_(rank) {}
 
     // Before a tile's first product. row and col: the tile's first, in the tile's own orientation.
     __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is done to a warpgroup's sums while they are still in registers: activation(alpha sum + beta C + bias), in this order and with these
 // roundings, as GemmEpilogue does it. Bias is one value a column (or a row) of the tile, asked for at the tile's start and shared through
-// shared memory; C is read in pairs, or, where rows of 16 bits are not made of aligned pairs, in aligned words. The producer has asked the
-// L2 cache for it.
+// shared memory; C of 16 bits is read in whole lines where it can be, and passes through the warp's strip; else in pairs, or, where rows of
+// 16 bits are not made of aligned pairs, in aligned words. It was asked for into the L2 cache at the tile's start.
 #pragma once
 
 #include "gemm/sm90/activate.cuh"
 #include "gemm/sm90/arguments.h"
+#include "gemm/sm90/ask_c.cuh"
 #include "gemm/sm90/scales.cuh"
 #include "mma/ptx.cuh"
 #include "sm90/ptx.cuh"
@@ -49,12 +50,14 @@ template <class Config>
 class GemmFusion {
     static constexpr int kColumns = Config::kColumns, kPairs = kColumns / 8;  // A thread has pairs of columns 8 i + 2 (lane % 4).
     static constexpr int kBarrier = 2, kThreads = Config::kRows * 2;
+    static constexpr int kMostInLines = 128;  // Columns of a tile: of 256, 180 bytes spilled.
 
   public:
-    __device__ __forceinline__ GemmFusion(const GemmArguments &p, uint32_t columns) : p_(p), columns_(columns) {}
+    __device__ __forceinline__ GemmFusion(const GemmArguments &p, uint32_t strips) : p_(p), strips_(strips) {}
 
-    // At a tile's start, before its first product: asks for the bias. row and col: the tile's first.
+    // At a tile's start, before its first product: asks for C and the bias. row and col: the tile's first.
     __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+        gemm_ask_c<Config, Config::kRows, kColumns>(p_, batch_x, batch_y, row, col);
         if ((p_.fused & (kFusedBiasColumns | kFusedBiasRows)) == 0) return;
         const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads;
         const int64_t first = batch_x * p_.bias.batch_x + batch_y * p_.bias.batch_y;
@@ -95,12 +98,12 @@ class GemmFusion {
         if (p_.row_scale.data != nullptr && p_.columns_first == 0) scale_rows();
         if (p_.column_scale.data != nullptr) {
             named_sync(kBarrier, kThreads);  // The last tile's have been read.
-            if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(of_column) : "memory");
+            if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns() + thread * 4), "f"(of_column) : "memory");
             named_sync(kBarrier, kThreads);
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) {
                 float first, second;
-                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(columns_ + (8 * i + lane % 4 * 2) * 4));
+                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(columns() + (8 * i + lane % 4 * 2) * 4));
                 sums[4 * i] *= first, sums[4 * i + 2] *= first;
                 sums[4 * i + 1] *= second, sums[4 * i + 3] *= second;
             }
@@ -124,12 +127,12 @@ class GemmFusion {
         if ((p_.fused & kFusedC) != 0) add_c(sums, batch_x * p_.c.batch_x + batch_y * p_.c.batch_y, row, col);
         if ((p_.fused & kFusedBiasColumns) != 0) {
             named_sync(kBarrier, kThreads);  // The last tile's have been read.
-            if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(bias(0)) : "memory");
+            if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns() + thread * 4), "f"(bias(0)) : "memory");
             named_sync(kBarrier, kThreads);
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) {
                 float first, second;
-                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(columns_ + (8 * i + lane % 4 * 2) * 4));
+                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(columns() + (8 * i + lane % 4 * 2) * 4));
                 sums[4 * i] += first, sums[4 * i + 2] += first;
                 sums[4 * i + 1] += second, sums[4 * i + 3] += second;
             }
@@ -151,6 +154,7 @@ class GemmFusion {
     }
 
   private:
+    __device__ __forceinline__ uint32_t columns() const { return strips_ + Config::kStripsBytes; }
     __device__ __forceinline__ float bias(int which) const { return bias_value(p_.bias, bias_[which]); }
     // A lane's two rows of C, eight apart, from its first column on.
     struct Lines {
@@ -170,6 +174,12 @@ class GemmFusion {
         c.columns = static_cast<int>(min(p_.n - left, int64_t{2 * kColumns}));
         c.begins_row = left == 0;
         const bool is_followed = p_.n - col > kColumns;  // Does a row of C go on after the tile?
+        if constexpr (kColumns <= kMostInLines) {
+            if (c_lies_in_lines()) {
+                if (p_.c.dtype == ATTILE_F16) return add_lines<F16>(sums, first, row, col);
+                return add_lines<BF16>(sums, first, row, col);
+            }
+        }
         if (p_.c.dtype == ATTILE_F16) {
             add_narrow<F16>(sums, c, is_followed);
         } else if (p_.c.dtype == ATTILE_BF16) {
@@ -178,6 +188,53 @@ class GemmFusion {
             add_single<float>(sums, c, [](float x, float y) { return make_float2(x, y); });
         } else {
             add_pairs<float2>(sums, c, [](float2 pair) { return pair; });
+        }
+    }
+    // Do rows of C, of 16 bits, begin and end at multiples of 16 bytes?
+    __device__ __forceinline__ bool c_lies_in_lines() const {
+        return p_.c.dtype != ATTILE_F32 && reinterpret_cast<uintptr_t>(p_.c.data) % 16 == 0 &&
+               (p_.c.row | p_.c.batch_x | p_.c.batch_y | p_.n) % 8 == 0;
+    }
+    // Sixteen bytes a lane, a line eight lanes: pairs of a row each would ask the L1 cache for sixteen times the lines. A warp's 16 rows
+    // pass through its strip, 64 columns at a time, to where ldmatrix finds each lane's pairs.
+    template <class Element>
+    __device__ __forceinline__ void add_lines(float (&sums)[kColumns / 2], int64_t first, int64_t row, int64_t col) const {
+        constexpr int kPieces = kColumns / 64, kRounds = 4, kRoundRows = 16 / kRounds;
+        const int thread = static_cast<int>(fresh_thread()) - kWarpgroupThreads, lane = thread % kWarpThreads, r = lane / 8;
+        const uint32_t strip = strips_ + thread / kWarpThreads * kGemmStripBytes;
+        const int64_t mine = row + thread / kWarpThreads * 16 + r;
+        const int columns = static_cast<int>(min(p_.n - col, int64_t{kColumns})) - lane % 8 * 8;
+        const uint16_t *const c = static_cast<const uint16_t *>(p_.c.data) + first + col + lane % 8 * 8;
+        uint4 part[2][kRounds] = {};
+        const auto load = [&](int piece) {
+#pragma unroll
+            for (int round = 0; round < kRounds; ++round) {
+                // Rows beyond the last are not stored, and read as if they were others.
+                const int64_t from = min(mine + round * kRoundRows, p_.m - 1);
+                if (piece * 64 < columns) part[piece % 2][round] = *reinterpret_cast<const uint4 *>(c + from * p_.c.row + piece * 64);
+            }
+        };
+        load(0);
+        __syncwarp();  // The strip has been read.
+#pragma unroll
+        for (int piece = 0; piece < kPieces; ++piece) {
+            if (piece + 1 < kPieces) load(piece + 1);
+            const uint32_t place = strip + piece % 2 * (16 * 128);
+#pragma unroll
+            for (int round = 0; round < kRounds; ++round) {
+                const int to = round * kRoundRows + r;
+                const uint4 x = part[piece % 2][round];
+                const uint32_t words[4] = {x.x, x.y, x.z, x.w};
+                mma::store_shared(place + to * 128 + ((lane % 8 ^ (to & 7)) << 4), words);
+            }
+            __syncwarp();
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                uint32_t pairs[4];
+                mma::load_matrices(pairs, place + (lane & 15) * 128 + (((2 * i + (lane >> 4)) ^ (lane & 7)) << 4));
+#pragma unroll
+                for (int h = 0; h < 4; ++h) add_two(sums, h % 2, piece * 8 + 2 * i + h / 2, widen_pair<Element>(pairs[h]));
+            }
         }
     }
     template <class Element>
@@ -271,7 +328,7 @@ class GemmFusion {
     }
 
     const GemmArguments &p_;
-    const uint32_t columns_;     // Shared memory, a float for each column of the tile.
+    const uint32_t strips_;      // Of the consumer warps; behind them a float for each column of the tile.
     uint32_t bias_[2] = {0, 0};  // Of column `thread`, or of the thread's two rows.
 };
 

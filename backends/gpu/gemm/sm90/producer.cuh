@@ -190,50 +190,6 @@ __device__ __forceinline__ int gemm_fill(const GemmArguments &p, const GemmBlock
     return filled;
 }
 
-// C of a tile, asked for into the L2 cache while the tile is made: all blocks end a tile at about the same time, and would wait for memory
-// together. Of each row the pieces of 16 bytes that lie within C; one that is cut by the row's end shares its sector with a neighbour of
-// this row or of the next.
-template <class Config>
-class GemmPrefetch {
-    static constexpr int kPiece = 16;
-    static constexpr bool kAsks = Config::kFuses && !Config::kRowGroups;  // Of groups the producer has no registers for it.
-
-  public:
-    __device__ __forceinline__ GemmPrefetch(const GemmArguments &p, const GemmPanels<Config> &panels, const GemmWork &work, uint32_t rank) {
-        if (!kAsks || (p.fused & kFusedC) == 0 || work.is_part) return;
-        const int row = Config::kTurned ? panels.col : panels.row, col = Config::kTurned ? panels.row : panels.col;
-        if (col >= p.n) return;  // The second of two blocks may lie beyond the last column.
-        const GemmPlace place(p, work.tile, rank);
-        const int bytes = gemm_storage_bytes(p.c.dtype);
-        constexpr int kColumns = Config::kTurned ? Config::kRows : Config::kColumns;
-        const int columns = static_cast<int>(min(p.n - col, int64_t{kColumns + kPiece}));  // Of the row, and maybe of the next tile.
-        const int before = col > 0 ? 0 : kPiece - 1, after = columns < kColumns + kPiece ? 0 : kPiece - 1;
-        left_ = static_cast<int>(min(p.m - row, int64_t{Config::kTurned ? Config::kColumns : Config::kRows}));
-        from_ = static_cast<const char *>(p.c.data) +
-                (place.batch_x * p.c.batch_x + place.batch_y * p.c.batch_y + row * p.c.row + col) * bytes + before;
-        bytes_ = min(columns, kColumns) * bytes + after - before;
-        each_ = (left_ + p.depth_each - 1) / p.depth_each;
-    }
-    // Some rows for each block of the depth.
-    __device__ __forceinline__ void advance(const GemmArguments &p) {
-        if constexpr (kAsks) {
-            if (left_ <= 0) return;
-#pragma unroll 1
-            for (int i = min(each_, left_); i > 0; --i) {
-                const int cut = static_cast<int>(reinterpret_cast<uintptr_t>(from_) % kPiece), bytes = (bytes_ + cut) / kPiece * kPiece;
-                if (bytes > 0) bulk_prefetch(from_ - cut, static_cast<uint32_t>(bytes));
-                from_ += p.c.row * gemm_storage_bytes(p.c.dtype);
-            }
-            left_ -= each_;
-        }
-    }
-
-  private:
-    int left_ = 0, each_ = 0;  // Rows.
-    const char *from_ = nullptr;
-    int bytes_ = 0;
-};
-
 // The producer's one thread: all loads of the block but the `filled` first ones.
 template <class Config>
 __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmBlock<Config> &block, int filled) {
@@ -243,7 +199,6 @@ __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmB
     for (uint32_t unit = block.first_unit, units = gemm_units<Config>(p); unit < units; unit += block.units) {
         const GemmWork work(p, block, unit);
         const GemmPanels<Config> panels(p, work.tile, block.rank);
-        GemmPrefetch<Config> of_c(p, panels, work, block.rank);
 #pragma unroll 1
         for (int depth_block = work.depth_first + filled; depth_block < work.depth_end; ++depth_block) {
             const int depth = depth_block * kGemmDepth;
@@ -259,7 +214,6 @@ __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmB
             } else {
                 panels.load_share_of_b(p, block.b(stage), block.full(stage), depth, block.rank);
             }
-            of_c.advance(p);
             if (++stage == Config::kStages) {
                 stage = 0;
                 parity ^= 1;

@@ -36,9 +36,10 @@ class GemmTurnedStore {
     // Of groups of rows, before begin(): where the tile's group ends.
     __device__ __forceinline__ void end_at(int32_t row) { group_end_ = row; }
 
-    // Before a tile's first product: asks for the bias. row and col: the tile's first, in the tile's own orientation, here and below.
+    // Before a tile's first product: asks for C and the bias. row and col: the tile's first, in the tile's own orientation, here and below.
     __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         if constexpr (Config::kFuses) {
+            gemm_ask_c<Config, kColumns, Config::kRows>(p_, batch_x, batch_y, col, row);
             if ((p_.fused & (kFusedBiasColumns | kFusedBiasRows)) == 0) return;
             thread_ = fresh_thread();
             const int64_t first = batch_x * p_.bias.batch_x + batch_y * p_.bias.batch_y;
