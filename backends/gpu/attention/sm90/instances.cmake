@@ -10,7 +10,8 @@
 #   cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
 #   cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 68
 # Modified: 128 rows at 64 columns; 64 KB more for strips of bias or mask at 64 to 128 columns; 5 to 20 words spilled. One change alone:
-# 128 rows; 64 KB more for a bias, 32 for a mask, 16 for ALiBi; no spills but a word of softcap's.
+# 128 rows; 64 KB more for a bias, 32 for a mask, 16 for ALiBi; no spills but a word of softcap's. Of few rows half as much; of 192 and 256
+# columns, with 64 keys, 32 KB more.
 #
 # Bound: the tensor cores, 4096 FLOP a cycle, and the exponentials, 16 a cycle. They take equally long at d = 64; at 128 the tensor cores
 # take twice as long. Record: docs/kernels/attention-sm90.md. What the settings mean: attention/sm90/arguments.h.

@@ -51,7 +51,7 @@ class WarpModifiers {
     // Calls step(std::integral_constant<int, changes>).
     template <class Step>
     __device__ __forceinline__ void choose(const Step &step) const {
-        // Up to 128 columns softcap and ALiBi alone have kernels of their own, and a bias or mask that TMA reaches.
+        // A bias or mask that TMA reaches has kernels of its own, up to 128 columns softcap and ALiBi alone as well.
         constexpr bool kIsWide = Config::kShape.depth > 128;
         if (kIsWide && changes_ == kChangeCap) return step(std::integral_constant < int, kIsWide ? kChangeCap : kChangeAny > ());
         if (kIsWide && changes_ == kChangeDistance) return step(std::integral_constant < int, kIsWide ? kChangeDistance : kChangeAny > ());

@@ -89,7 +89,8 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     Sm90AttentionChoice choice = {attention_examine(p)};
     if (!choice.taken) return choice;
     const auto decline = [](const AttentionChoice &why) { return Sm90AttentionChoice{why}; };
-    if (const Declined refused = attention_few_refused(p, true); refused.text[0] != '\0')
+    const bool has_few = fused_kernels(p, padded).few_count > 0;
+    if (const Declined refused = attention_few_refused(p, has_few); refused.text[0] != '\0')
         return decline(attention_declined("%s", refused.text));
     const bool paged = is_present(p.block_table), is_f16 = p.q.dtype == ATTILE_F16;
     const bool modifies = attention_changes_scores(p) || !(p.scale > 0), sparse = attention_has_sparse_mask(p);

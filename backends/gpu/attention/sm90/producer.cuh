@@ -82,8 +82,8 @@ __device__ __forceinline__ uint32_t load_pages(const AttentionArguments &a, cons
     return __reduce_or_sync(~0u, missing);
 }
 
-// Loads what is added to a tile's scores, or hides some: rows of 128 bytes, of all the tile's rows. Of a mask of 64 keys those hold the
-// next tile's as well.
+// Loads what is added to a tile's scores, or hides some: rows of 128 bytes, of all the tile's whole packs. Of a mask of 64 keys those hold
+// the next tile's as well.
 template <class Config>
 __device__ __forceinline__ void load_strip(const AttentionArguments &a, const AttentionWorkTile &work, uint32_t to, uint32_t full,
                                            int tile) {

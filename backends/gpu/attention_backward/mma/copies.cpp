@@ -32,6 +32,12 @@ void start(const BackwardCopies &copies, const attile_attention_backward_problem
     to.forward.head_dim_v = copies.columns_v;
 }
 
+void share_row(const BackwardCopies &copies, BackwardProblems &to) {
+    if (!copies.shares_row) return;
+    if (copies.bias.is_made()) to.forward.bias.stride[2] = 0;
+    if (copies.allowed.is_made()) to.forward.allowed.stride[2] = 0;
+}
+
 void plan_for_masks(const AttentionMaskBytes &mask_bytes, const attile_attention_backward_problem &problem, BackwardProblems &to) {
     to.copy(problem);
     to.forward = mask_bytes.plan_for(*problem.forward);
@@ -60,9 +66,10 @@ BackwardCopies backward_copies(const attile_attention_backward_problem &problem,
     copies.o = copy(p.o, false, p.head_dim_v, copies.columns_v);
     copies.dout = copy(problem.dout, false, p.head_dim_v, copies.columns_v);
     const auto copy_scores = [&](const attile_operand &x, bool is_padded) {
-        const bool has_kernel = backward_has_one_option(p) && std::max(p.head_dim, p.head_dim_v) <= kPairedColumns;
+        const bool has_kernel = backward_has_one_option(p) && std::max(p.head_dim, p.head_dim_v) <= kPairedColumns && x.stride[3] != 0;
         if (!scores || !is_present(x) || !has_kernel || backward_reads_pairs(p, x, is_padded)) return AlignedCopy();
-        return aligned_copy(x, p.batch, p.heads_q, p.len_q, p.len_k);
+        copies.shares_row = x.stride[2] == 0;
+        return aligned_copy(x, p.batch, p.heads_q, copies.shares_row ? 1 : p.len_q, p.len_k);
     };
     if (p.bias.dtype == p.q.dtype) copies.bias = copy_scores(p.bias, false);
     copies.allowed = copy_scores(p.allowed, padded);
@@ -123,6 +130,7 @@ void BackwardCopies::plan_for(const attile_attention_backward_problem &problem, 
         operand.data = nullptr;
         std::copy(copy.stride, copy.stride + 4, operand.stride);
     });
+    share_row(*this, to);
 }
 
 bool BackwardCopies::place(const attile_attention_backward_problem &problem, BackwardProblems &to, Workspace &workspace,
@@ -132,6 +140,7 @@ bool BackwardCopies::place(const attile_attention_backward_problem &problem, Bac
     for_copies(*this, to, [&](const AlignedCopy &copy, attile_operand &operand, bool is_result) {
         is_placed = is_placed && copies.place(copy, operand, workspace, is_result);
     });
+    share_row(*this, to);
     return is_placed;
 }
 

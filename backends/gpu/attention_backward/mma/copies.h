@@ -11,6 +11,7 @@ namespace attile::gpu::mma {
 struct BackwardCopies {
     AlignedCopy q, k, v, o, dout, bias, allowed, dq, dk, dv;
     int64_t columns = 0, columns_v = 0;  // head_dim and head_dim_v, or as many columns as copies have.
+    bool shares_row = false;             // All rows have one row of the copy of a bias or mask.
 
     bool any() const { return workspace() > 0; }
     int64_t workspace() const;

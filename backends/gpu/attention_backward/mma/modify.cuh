@@ -235,8 +235,8 @@ class BackwardModifiers {
         }
         return bits;
     }
-    // Two keys of a row each, for transpose(), of the warp's 16 keys from `first` on. Rows and keys past the last are repeats of it, which
-    // the mask hides. from: key 0 of row 0.
+    // Two keys of a row each, for transpose(), of the warp's 16 keys from `first` on. Rows and keys past the last are repeats of it, or of
+    // an odd number of keys what pads a row, which the mask hides. from: key 0 of row 0.
     template <int kBytes>
     __device__ __forceinline__ void read_pairs(const AttentionOperand &x, const char *from, int first, int last_row, int row,
                                                Fetched &fetched) const {
