@@ -127,8 +127,6 @@ void add_half_singles(AttentionAdder add, std::int64_t dim) {
         with("alibi_far", c);
     }
     for (const auto &[what, pattern] : {std::pair{"_x36", P::kTimes36}, std::pair{"_rising", P::kRising}}) {
-        // Of 256 columns tensor cores lose more to large sums than plain arithmetic: docs/kernels/attention-sm90.md, "Large sums".
-        if (dim > 192 && pattern == P::kRising) continue;
         C c = plain;
         c.pattern = pattern;
         add_each_operand(add, alone, what, c);
@@ -163,9 +161,11 @@ void add_few_rows(AttentionAdder add, std::int64_t dim) {
         with("softcap_x36", [](C &c) { c.softcap = 20, c.pattern = P::kTimes36; });
         with("negative_scale", [](C &c) { c.scale = -0.1; });
         with("bias_x36", [](C &c) { c.bias = BiasKind::kNormal, c.pattern = P::kTimes36; });
+        with("bias_rising", [](C &c) { c.bias = BiasKind::kNormal, c.pattern = P::kRising; });
+        with("bias_huge_late_key", [](C &c) { c.bias = BiasKind::kNormal, c.pattern = P::kHugeLateKey; });
         with("allowed_nan", [](C &c) { c.allowed = MaskBytes::kRandom, c.pattern = P::kNanInQuery; });
         with("everything", [](C &c) {
-            c.bias = BiasKind::kNormal, c.allowed = MaskBytes::kRandom, c.softcap = 30, c.sinks = true, c.key_lengths = true;
+            c.bias = BiasKind::kNormal, c.allowed = MaskBytes::kRandom, c.alibi = 1, c.softcap = 30, c.sinks = true, c.key_lengths = true;
         });
         with("paged_bias", [](C &c) { c.bias = BiasKind::kNormal, c.page_size = 16; });
         with("window_allowed", [](C &c) {
@@ -197,7 +197,6 @@ void add_odd_groups(AttentionAdder add, std::int64_t dim) {
         add(name + "_sinks_lengths_allowed_of_rows", sinks);
         C bias = c;
         bias.bias = BiasKind::kNormal;
-        bias.seed = 2;  // A row of the first has its largest probability in a step without maxima: docs/kernels/attention-sm90.md.
         add(name + "_bias", bias);
         bias.bias_axes = 9;
         add(name + "_bias_of_entries", bias);

@@ -40,7 +40,8 @@ Declined attention_unreached(const char *name, const attile_operand &operand, in
 bool attention_values_in_keys(const attile_attention_problem &problem);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 AttentionChoice attention_examine(const attile_attention_problem &problem, bool takes_f32 = false);
-// Why so few rows, or rows and keys, are not for tensor cores; empty: they are.
+// Why so few rows, or rows and keys, are not for tensor cores; empty: they are. has_few: there is a kernel for few rows with the problem's
+// bias or mask.
 Declined attention_few_refused(const attile_attention_problem &problem, bool has_few);
 // Why a mask of blocks or of a tree is not for the kernel; empty: there is none.
 Declined attention_sparse_refused(const attile_attention_problem &problem);

@@ -101,7 +101,8 @@ __device__ __forceinline__ uint32_t mask_bits(uint32_t (&x)[2][4]) {
 // Which 32 keys of a tile a thread makes bits of: of 64 keys threads 2 and 3 of a row make those of 0 and 1 again.
 template <int kKeys>
 __device__ __forceinline__ int mask_quarter(int lane) {
-    return lane & (kKeys / 32 - 1) & 3;
+    static_assert(kKeys <= 128, "four quarters at most");
+    return lane & (kKeys / 32 - 1);
 }
 
 // Hides scores of 128 or 64 keys by bits of them, of which each of the four threads that share a row has a quarter: they exchange them.

@@ -89,8 +89,8 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     Sm90AttentionChoice choice = {attention_examine(p)};
     if (!choice.taken) return choice;
     const auto decline = [](const AttentionChoice &why) { return Sm90AttentionChoice{why}; };
-    const bool has_few = fused_kernels(p, padded).few_count > 0;
-    if (const Declined refused = attention_few_refused(p, has_few); refused.text[0] != '\0')
+    const TilesAndFew fused = fused_kernels(p, padded);
+    if (const Declined refused = attention_few_refused(p, fused.few_count > 0); refused.text[0] != '\0')
         return decline(attention_declined("%s", refused.text));
     const bool paged = is_present(p.block_table), is_f16 = p.q.dtype == ATTILE_F16;
     const bool modifies = attention_changes_scores(p) || !(p.scale > 0), sparse = attention_has_sparse_mask(p);
@@ -106,7 +106,7 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     }
     if (paged && p.pages > 1 && (p.k.stride[0] == 0 || p.v.stride[0] == 0))
         return decline(attention_declined("K or V is broadcast along its pages"));
-    const TilesAndFew kernels = modifies ? fused_kernels(p, padded) : unchanging_kernels(is_f16, sparse, paged);
+    const TilesAndFew kernels = modifies ? fused : unchanging_kernels(is_f16, sparse, paged);
     AttentionTile tile = narrowest_tile(kernels.tiles, kernels.tile_count, p);
     choice.has_strips = modifies && tile.kernel != nullptr && (is_present(p.bias) || is_present(p.allowed));
     if (modifies && tile.kernel == nullptr)

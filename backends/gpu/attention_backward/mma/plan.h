@@ -47,8 +47,10 @@ BackwardChoice backward_declined(const Declined &why);
 // kernels: what the family has for masks of blocks.
 BackwardChoice backward_examine(const attile_attention_backward_problem &problem, MaskKernels kernels);
 // The option that scores pass through, if it is one alone and a kernel for it alone can read it: bias and `allowed` two keys at a time.
+// padded: as below.
 enum class BackwardOption { kBias, kAllowed, kAlibi, kSoftcap, kSeveral };
 BackwardOption backward_option(const attile_attention_problem &problem, bool padded);
+// Do scores pass through a bias, a mask of bytes, ALiBi or softcap alone?
 bool backward_has_one_option(const attile_attention_problem &problem);
 // Can a kernel for it alone read a bias or mask, wherever it lies? padded: rows may be read to their multiple of 16 bytes.
 bool backward_reads_pairs(const attile_attention_problem &problem, const attile_operand &operand, bool padded);

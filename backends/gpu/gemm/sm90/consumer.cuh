@@ -222,7 +222,6 @@ __device__ __forceinline__ void gemm_consume_groups(const GemmArguments &p, cons
             const GemmWork work(p, block, unit);
             const int depth_blocks = warp_uniform(work.depth_end - work.depth_first);
             const GemmPlace place(p, work.tile, block.rank);
-            // begin() comes late here.
             if (!work.is_part)
                 gemm_ask_c<Config, Config::kRows, kColumns>(p, place.batch_x, place.batch_y, int64_t{place.a} * Config::kRows,
                                                             int64_t{place.b} * kColumns);

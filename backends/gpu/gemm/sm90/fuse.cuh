@@ -57,7 +57,8 @@ class GemmFusion {
 
     // At a tile's start, before its first product: asks for C and the bias. row and col: the tile's first.
     __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
-        gemm_ask_c<Config, Config::kRows, kColumns>(p_, batch_x, batch_y, row, col);
+        // Where scales change along the depth begin() comes after the products, and C was asked for before them.
+        if constexpr (!Config::kGroups) gemm_ask_c<Config, Config::kRows, kColumns>(p_, batch_x, batch_y, row, col);
         if ((p_.fused & (kFusedBiasColumns | kFusedBiasRows)) == 0) return;
         const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads;
         const int64_t first = batch_x * p_.bias.batch_x + batch_y * p_.bias.batch_y;
