@@ -156,6 +156,7 @@ set(ATTILE_GPU_MMA_HOSTS
 set(ATTILE_GPU_SM80_FAMILIES attention/sm80 attention_backward/sm80 gemm/sm80)
 set(ATTILE_GPU_SM80_KERNELS
   attention/sm80/decode_narrow.cu
+  attention/sm80/decode_narrow_any.cu
   gemm/exact/join_mma.cu
   gemm/exact/residues_mma.cu
   gemm/sm80/few_narrow.cu

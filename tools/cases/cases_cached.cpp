@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of attention whose keys and values are of 8 or 4 bits, or of other types than q.
-#include "cases_attention_list.h"
-#include "cases_quantised.h"
+#include "cases_cached.h"
 #include "test_element.h"
 #include "test_random.h"
 
@@ -10,10 +9,6 @@ namespace {
 
 using C = AttentionCase;
 
-// Types of q, k, v and the bias.
-struct Types {
-    std::int32_t q, k, v, bias;
-};
 constexpr Types kTypes[] = {
     {ATTILE_F32, ATTILE_I8, ATTILE_I8, ATTILE_F32},           {ATTILE_BF16, ATTILE_I8, ATTILE_I8, ATTILE_BF16},
     {ATTILE_F16, ATTILE_F8_E4M3, ATTILE_F8_E4M3, ATTILE_F32}, {ATTILE_F32, ATTILE_F8_E5M2, ATTILE_I8, ATTILE_F16},
@@ -21,59 +16,6 @@ constexpr Types kTypes[] = {
     {ATTILE_F32, ATTILE_BF16, ATTILE_F16, ATTILE_BF16},       {ATTILE_BF16, ATTILE_F32, ATTILE_BF16, ATTILE_F32},
     {ATTILE_F32, ATTILE_I4, ATTILE_I4, ATTILE_F32},           {ATTILE_BF16, ATTILE_I4, ATTILE_I4, ATTILE_F32},
     {ATTILE_F16, ATTILE_U4, ATTILE_U4, ATTILE_F16},           {ATTILE_F32, ATTILE_U4, ATTILE_I8, ATTILE_F32},
-};
-
-std::string name_of(const Types &types) {
-    std::string name = dtype_name(types.q);
-    for (const std::int32_t type : {types.k, types.v}) name += std::string("_") + dtype_name(type);
-    return name;
-}
-
-void set_types(C &c, const Types &types) {
-    c.dtype = c.out_dtype = types.q;
-    c.bias_dtype = types.bias;
-    c.k_storage.dtype = types.k == types.q ? 0 : types.k;
-    c.v_storage.dtype = types.v == types.q ? 0 : types.v;
-}
-
-// Numbers of 4 bits lie in pairs along a row.
-void pair_up(const CacheStorage &storage, std::int64_t *width, Layout *layout) {
-    if (!is_four_bits(storage.dtype)) return;
-    *width += *width % 2;
-    if (layout->order == Order::kFortran) layout->order = Order::kHeadsInside;
-    layout->pad += layout->pad % 2;
-    layout->offset += layout->offset % 2;
-    layout->step = 1;
-    layout->reversed &= 7;
-}
-void pair_up(C &c) {
-    pair_up(c.k_storage, &c.head_dim, &c.k_layout);
-    pair_up(c.v_storage, &c.head_dim_v, &c.v_layout);
-}
-
-// To what is of 8 or 4 bits.
-void give_scales(C &c, std::int64_t group, std::uint8_t axes) {
-    for (CacheStorage *storage : {&c.k_storage, &c.v_storage}) {
-        storage->scaled = is_quantised(storage->dtype);
-        storage->group = group;
-        storage->axes = axes;
-    }
-}
-
-class Adder {
-  public:
-    Adder(std::vector<Case> &list, const Types &types) : list_(list), types_(types) {}
-    // Scales: one for a token of a head unless said otherwise.
-    void operator()(const std::string &name, C c, std::int64_t group = 0, std::uint8_t axes = 7) const {
-        set_types(c, types_);
-        pair_up(c);
-        give_scales(c, group, axes);
-        list_.push_back({"attention.cache_" + name + "." + name_of(types_), c});
-    }
-
-  private:
-    std::vector<Case> &list_;
-    const Types &types_;
 };
 
 // Few rows and many, keys of one block and of several: each is a way of its own through a backend.
@@ -398,6 +340,7 @@ void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
         const Adder add(list, types);
         add_paths(add);
         add_sizes(add);
+        if (types.k == types.v && types.q != ATTILE_F32 && is_quantised(types.k)) append_streamed_cases(add);
         add_layouts(add);
         C c = attention_of(5, 400, 128);
         set_types(c, types);
@@ -409,6 +352,9 @@ void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
                 c.pattern = AttentionPattern::kNanInCache;
                 c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
                 add("nan_" + std::to_string(rows) + "_rows", c);
+                c.head_dim = c.head_dim_v = 96;
+                c.allowed = MaskBytes::kRandom;
+                add("nan_allowed_" + std::to_string(rows) + "_rows", c);
             }
         }
         if (tier == Tier::kQuick) continue;

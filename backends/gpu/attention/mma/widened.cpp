@@ -14,7 +14,7 @@ namespace attile::gpu::mma {
 namespace {
 
 constexpr int64_t kStreamedRows = 16;  // Of a key head: up to so many SIMT streams keys of 8 bits for.
-constexpr int64_t kPiecesOfThread = 2, kMostBlocks = 1 << 16;
+constexpr int64_t kMostBlocks = 1 << 16, kMostPieces = int64_t{1} << 30;
 
 // One of q, k and v, and the scales that belong to it.
 struct Numbers {
@@ -22,9 +22,15 @@ struct Numbers {
     int64_t attile_attention_problem::*group;
     bool is_q, is_v;
 
-    int64_t entries(const attile_attention_problem &p) const { return is_present(is_q ? p.cu_len_q : p.cu_len_k) ? 1 : p.batch; }
+    bool has_pages(const attile_attention_problem &p) const { return !is_q && is_present(p.block_table); }
+    // Entries, or pages of all tables.
+    int64_t entries(const attile_attention_problem &p) const {
+        if (has_pages(p)) return p.batch * table_pages(p);
+        return is_present(is_q ? p.cu_len_q : p.cu_len_k) ? 1 : p.batch;
+    }
     int64_t heads(const attile_attention_problem &p) const { return is_q ? p.heads_q : p.heads_kv; }
-    int64_t rows(const attile_attention_problem &p) const { return is_q ? p.total_q : p.total_k; }
+    int64_t rows(const attile_attention_problem &p) const { return is_q ? p.total_q : has_pages(p) ? p.page_size : p.total_k; }
+    static int64_t table_pages(const attile_attention_problem &p) { return p.len_k / p.page_size; }
     int64_t cols(const attile_attention_problem &p) const { return is_v ? p.head_dim_v : p.head_dim; }
     int64_t padded(const attile_attention_problem &p) const { return ceil_div(cols(p), kCopiedColumns) * kCopiedColumns; }
     int64_t elements(const attile_attention_problem &p) const { return entries(p) * heads(p) * rows(p) * padded(p); }
@@ -45,6 +51,15 @@ void stand_in(const Numbers &numbers, int32_t dtype, void *data, attile_attentio
     p.*numbers.scale = {};
 }
 
+int64_t table_bytes(const Problem &p) { return is_present(p.block_table) ? 4 * p.batch * Numbers::table_pages(p) : 0; }
+// Ours has a row for each entry.
+void stand_in_table(void *data, Problem &p) {
+    const int64_t pages = Numbers::table_pages(p), stride[] = {pages, 1, 0, 0};
+    p.pages = p.batch * pages;
+    p.block_table.data = data;
+    std::copy(stride, stride + 4, p.block_table.stride);
+}
+
 }  // namespace
 
 void name_widened(attile_support &support, int32_t dtype) {
@@ -59,8 +74,9 @@ void forget_permission(attile_attention_problem &p) { p.launch.flags &= ~ATTILE_
 AttentionWidened attention_widened(const attile_attention_problem &p) {
     AttentionWidened widened;
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    if (!(attention_has_narrow_queries(p) || attention_has_narrow_keys(p)) || invariant || is_present(p.block_table) || p.heads_kv < 1)
-        return widened;
+    if (!(attention_has_narrow_queries(p) || attention_has_narrow_keys(p)) || invariant || p.heads_kv < 1) return widened;
+    // Pages of 8 bits alone: of others all would be copied, and rows of a table of none are nowhere.
+    if (is_present(p.block_table) && (!attention_is_narrow(p.k) || !attention_is_narrow(p.v) || p.pages < 1 || p.len_k < 1)) return widened;
     const int32_t dtype = attention_is_narrow(p.q) ? p.o.dtype : p.q.dtype;
     const auto becomes = [&](const attile_operand &x) { return attention_is_narrow(x) || x.dtype == dtype; };
     if ((dtype != ATTILE_F16 && dtype != ATTILE_BF16) || !becomes(p.k) || !becomes(p.v)) return widened;
@@ -69,7 +85,7 @@ AttentionWidened attention_widened(const attile_attention_problem &p) {
 }
 
 int64_t AttentionWidened::workspace(const attile_attention_problem &p) const {
-    int64_t bytes = 0;
+    int64_t bytes = any() && is_present(p.block_table) ? workspace_piece(table_bytes(p)) : 0;
     for (const Numbers &numbers : kAll)
         if (any() && attention_is_narrow(p.*numbers.operand)) bytes += workspace_piece(2 * numbers.elements(p));
     return bytes;
@@ -79,35 +95,53 @@ attile_attention_problem AttentionWidened::plan_for(const attile_attention_probl
     attile_attention_problem p = problem;
     for (const Numbers &numbers : kAll)
         if (attention_is_narrow(p.*numbers.operand)) stand_in(numbers, dtype, nullptr, p);
+    if (is_present(p.block_table)) stand_in_table(nullptr, p);
     forget_permission(p);
     return p;
 }
 
 int32_t AttentionWidened::make(Device &device, attile_attention_problem &p, Workspace &workspace, Stream stream) const {
+    int32_t *const table = is_present(p.block_table) ? workspace.take<int32_t>(table_bytes(p) / 4) : nullptr;
+    if (is_present(p.block_table) && table == nullptr)
+        return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
     for (const Numbers &numbers : kAll) {
         const attile_operand &x = p.*numbers.operand;
         if (!attention_is_narrow(x)) continue;
         WidenParams params = {};
         params.from = attention_operand(x, numbers.cols(p));
         params.scales = attention_scales(p, p.*numbers.scale, p.*numbers.group);
-        params.pairs = static_cast<uint32_t>(numbers.entries(p) * numbers.heads(p));
+        const int64_t pairs = numbers.entries(p) * numbers.heads(p), of_row = numbers.padded(p) / kWidenedAtOnce;
+        const int64_t of_pair = numbers.rows(p) * of_row;  // Pieces.
+        params.pairs = static_cast<uint32_t>(pairs);
+        params.pairs_at_once = static_cast<uint32_t>(std::clamp<int64_t>(kMostPieces / of_pair, 1, pairs));
         params.heads = Divider(numbers.heads(p));
-        params.of_row = Divider(numbers.padded(p) / kWidenedAtOnce);
-        params.rows = static_cast<int32_t>(numbers.rows(p));
+        params.of_pair = Divider(of_pair);
+        params.of_row = Divider(of_row);
         params.cols = static_cast<int32_t>(numbers.cols(p));
         params.one_scale = !is_present(p.*numbers.scale) || (p.*numbers.scale).stride[3] == 0 || p.*numbers.group % kWidenedAtOnce == 0;
+        if (numbers.has_pages(p)) {
+            params.block_table = static_cast<const int32_t *>(p.block_table.data);
+            std::copy(p.block_table.stride, p.block_table.stride + 2, params.block_table_stride);
+            params.key_lengths = is_present(p.key_lengths) ? static_cast<const int32_t *>(p.key_lengths.data) : nullptr;
+            params.key_lengths_stride = p.key_lengths.stride[0];
+            params.pages = p.pages;
+            params.table_pages = Divider(Numbers::table_pages(p));
+            params.page_size = static_cast<int32_t>(p.page_size);
+            params.table = table;
+        }
         params.to = workspace.take<uint16_t>(numbers.elements(p));
         if (params.to == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
         void *arguments[] = {&params};
         Dim3 grid, block;
-        const int64_t pieces = numbers.rows(p) * numbers.padded(p) / kWidenedAtOnce;
-        grid.x = static_cast<uint32_t>(std::clamp<int64_t>(ceil_div(pieces, kPiecesOfThread * kWidenThreads), 1, kMostBlocks));
-        grid.y = static_cast<uint32_t>(std::min<int64_t>(params.pairs, kMostBlocks - 1));
+        const int64_t pieces = params.pairs_at_once * of_pair;
+        grid.x = static_cast<uint32_t>(std::clamp<int64_t>(ceil_div(pieces, kWidenedPieces * kWidenThreads), 1, kMostBlocks));
+        grid.y = static_cast<uint32_t>(std::min<int64_t>(ceil_div(pairs, params.pairs_at_once), kMostBlocks - 1));
         block.x = kWidenThreads;
         const int32_t status = device.launch(attention_widen_kernel(dtype == ATTILE_F16), grid, block, 0, arguments, stream);
         if (status != ATTILE_OK) return status;
         stand_in(numbers, dtype, params.to, p);
     }
+    if (table != nullptr) stand_in_table(table, p);
     forget_permission(p);
     return ATTILE_OK;
 }

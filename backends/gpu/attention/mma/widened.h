@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of numbers of 8 bits for kernels of 16 bits: q, k and v that have 8 bits are rewritten, times their scales, as rows of q's
-// type, or of o's where q has 8 bits, and the problem with those stands for the caller's.
+// type, or of o's where q has 8 bits, and the problem with those stands for the caller's. Of pages those that a table names are, in the
+// table's order, and a table of these goes with them, in which pages that do not exist are missing as before.
 #pragma once
 
 #include "attention/params.h"
@@ -13,12 +14,18 @@ struct WidenParams {
     AttentionOperand from;
     AttentionScales scales;
     void *to;
-    uint32_t pairs;         // Of entry and head.
-    Divider heads, of_row;  // of_row: pieces of kWidenedAtOnce numbers.
-    int32_t rows, cols;
+    uint32_t pairs, pairs_at_once;   // Of entry, or page of the table, and head; so many have less than 2^31 pieces.
+    Divider heads, of_pair, of_row;  // of_pair, of_row: pieces of kWidenedAtOnce numbers.
+    int32_t cols;
     int32_t one_scale;  // The numbers of a piece have one.
+    // Of pages: the caller's table, and ours, or null.
+    const int32_t *block_table, *key_lengths;
+    int64_t block_table_stride[2], key_lengths_stride, pages;
+    Divider table_pages;  // Of an entry.
+    int32_t page_size;
+    int32_t *table;
 };
-inline constexpr int32_t kWidenThreads = 256, kWidenedAtOnce = 8;
+inline constexpr int32_t kWidenThreads = 256, kWidenedAtOnce = 8, kWidenedPieces = 4;  // Pieces of a thread under way.
 const void *attention_widen_kernel(bool to_f16);
 
 struct AttentionWidened {

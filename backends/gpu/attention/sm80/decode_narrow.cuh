@@ -11,6 +11,7 @@
 // Exactness, registers, bound (memory, from some 16000 keys on) and record: docs/kernels/attention-sm80.md.
 #pragma once
 
+#include "attention/sm80/decode_narrow_modify.cuh"
 #include "attention/sm80/decode_narrow_products.cuh"
 #include "early.h"
 
@@ -22,7 +23,7 @@ struct NarrowSoftmax {
     using Products = NarrowProducts<C>;
     using Scores = typename Products::Scores;
     // Scores this far (in powers of two) above a row's reference make the reference move; probabilities stay within float16.
-    static constexpr float kRaiseAbove = 8.0f, kUnset = 0x1p100f;
+    static constexpr float kRaiseAbove = 8.0f, kUnset = C::kAny ? INFINITY : 0x1p100f;
     const typename Products::Factors &factors;
     // Minus the largest score, or a little less; of a row that saw no key kUnset. Of weights see Products::lift_weights().
     float minus_reference[2] = {kUnset, kUnset}, sum[2] = {}, lift[2] = {Products::kLargestLift, Products::kLargestLift};
@@ -30,9 +31,33 @@ struct NarrowSoftmax {
     typename Products::Biases biases = {};
 
     __device__ __forceinline__ explicit NarrowSoftmax(const typename Products::Factors &of_rows) : factors(of_rows) {}
-    // A score less the reference, in units of log2.
+    // A score in units of log2; kAny: that is what a product has become.
+    __device__ __forceinline__ float in_log2(float product, int r) const {
+        return C::kAny ? product : fused_multiply_add(product, factors.high[r], product * factors.low[r]);
+    }
+    // The same less the reference.
     __device__ __forceinline__ float relative(float product, int r) const {
+        if constexpr (C::kAny) return product == -INFINITY ? -INFINITY : product + minus_reference[r];
         return fused_multiply_add(product, factors.high[r], fused_multiply_add(product, factors.low[r], minus_reference[r]));
+    }
+    // Products become scores in units of log2, with all that modifies and hides them. Returns: is one hidden?
+    __device__ __forceinline__ bool modify(const NarrowModifiers<C> &modifiers, const typename NarrowModifiers<C>::Fetched &fetched,
+                                           int first_key, bool is_whole, Scores &product, Scores &score) const {
+#pragma unroll
+        for (int b = 0; b < C::kKeyBlocks; ++b)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                product[b][e] = fused_multiply_add(product[b][e], factors.high[e % 2], product[b][e] * factors.low[e % 2]);
+        modifiers.apply(fetched, first_key, is_whole, product);
+        bool vanishes = false;
+#pragma unroll
+        for (int b = 0; b < C::kKeyBlocks; ++b)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                score[b][e] = relative(product[b][e], e % 2);
+                vanishes = vanishes || score[b][e] == -INFINITY;
+            }
+        return vanishes;
     }
     // Of products the relative scores, -inf of keys that a row does not see. Returns: are there any of these?
     __device__ __forceinline__ bool score_of(const DecodeRows<C> &at, const Products &products, int first_key, bool masked,
@@ -77,8 +102,7 @@ struct NarrowSoftmax {
             for (int b = 0; b < C::kKeyBlocks; ++b)
 #pragma unroll
                 for (int e = r; e < 4; e += 2)
-                    if (score[b][e] != -INFINITY)
-                        top = fmaxf(top, fused_multiply_add(product[b][e], factors.high[r], product[b][e] * factors.low[r]));
+                    if (score[b][e] != -INFINITY) top = fmaxf(top, in_log2(product[b][e], r));
 #pragma unroll
             for (int lanes = 4; lanes < kLanes; lanes *= 2) top = fmaxf(top, shuffle_xor(top, lanes));
             const bool unset = minus_reference[r] == kUnset;
@@ -131,13 +155,15 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_decode_narrow_kernel
     const AttentionPlace place(p, blockIdx.x);
     // Lengths are in memory, which the kernel ahead may write; without them there is something to do meanwhile.
     const bool has_lengths = p.key_lengths || p.cu_len_q || p.cu_len_k || p.causal_offset;
-    if (has_lengths) await_kernel_ahead(p);
-    const AttentionEntry entry(p, place.batch, AttentionKindTag<AttentionKind::kMasked>{});
+    if (C::kAny || has_lengths) await_kernel_ahead(p);
+    const AttentionEntry entry(p, place.batch, AttentionKindTag < C::kAny ? AttentionKind::kModified : AttentionKind::kMasked > {});
     const int rows = entry.len_q * static_cast<int>(p.pack.divisor);
     if (place.row_block * C::kRows >= rows) return;  // Of packed sequences, whose lengths were awaited.
     const DecodeRows<C> at(p, place, entry, rows);
     const NarrowStages<C> stages(at, shared);
     const Products products(at, stages);
+    using Modifiers = std::conditional_t<C::kAny, NarrowModifiers<C>, NoNarrowModifiers>;
+    const Modifiers modifiers(at);
     if constexpr (C::kHasNan) {
         for (int i = static_cast<int>(threadIdx.x); i < C::kMarksBytes; i += C::kThreads) poisoned[i] = 0;
         __syncthreads();
@@ -150,10 +176,11 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_decode_narrow_kernel
 
     int first_key = (tile * C::kGroups + at.group) * C::kStep;
     const int end_key = tile_end * C::kTile;
-    if (!has_lengths) await_kernel_ahead(p);
+    if (!C::kAny && !has_lengths) await_kernel_ahead(p);
     typename Products::Stored stored;
     products.load_queries(stored);
     stages.begin_scales();
+    stages.begin_pieces();
 #pragma unroll
     for (int s = 0; s < C::kStages; ++s) {
         if (first_key + s * C::kTile < end_key) stages.copy(s, first_key + s * C::kTile);
@@ -167,6 +194,8 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_decode_narrow_kernel
     int stage = 0;
 #pragma unroll 1
     for (; first_key < end_key; first_key += C::kTile) {
+        [[maybe_unused]] typename Modifiers::Fetched fetched;
+        if constexpr (C::kAny) modifiers.fetch(first_key, fetched);
         mma::copy_wait<C::kStages - 1>();
         __syncwarp();
         const uint32_t from = stages.stage(stage);
@@ -175,8 +204,13 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_decode_narrow_kernel
             products.template multiply_keys<true>(q, factors, from, product);
         else
             products.template multiply_keys<false>(q, factors, from, product);
+        bool vanishes;
         const bool masked = first_key < all_low || first_key + C::kStep > all_high;
-        const bool vanishes = softmax.score_of(at, products, first_key, masked, product, score);
+        if constexpr (C::kAny) {
+            vanishes = softmax.modify(modifiers, fetched, first_key, !masked, product, score);
+        } else {
+            vanishes = softmax.score_of(at, products, first_key, masked, product, score);
+        }
         if (lane_any(softmax.needs_to_move(score))) softmax.move_references(product, score);
         uint32_t seen[C::kKeyBlocks] = {};
         softmax.exponentiate(score, seen);
@@ -203,7 +237,7 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_decode_narrow_kernel
     const DecodeOutput<C> output(at, reinterpret_cast<float *>(shared));
     softmax.keep(output, products, poisoned);
     __syncthreads();
-    output.template store<false>();
+    output.template store<C::kAny>();
 #endif
 }
 

@@ -47,12 +47,13 @@ struct NarrowProducts {
         const int packed_row = min(at.first_row + n, at.rows - 1);
         const int64_t begin = at.entry.batch * p.q.stride[0] + query_head(p, at.place.head, packed_row) * p.q.stride[1] +
                               (at.entry.first_q + query_row(p, packed_row)) * p.q.stride[2];
+        const int cols = C::kAny ? p.head_dim : C::kCols;
         if (p.q.vector) {
 #pragma unroll
-            for (int i = 0; i < C::kCols / 16; ++i) stored[i] = load_stored<uint16_t, true>(p.q, begin, stored_column(c, i), C::kCols);
+            for (int i = 0; i < C::kCols / 16; ++i) stored[i] = load_stored<uint16_t, true>(p.q, begin, stored_column(c, i), cols);
         } else {
 #pragma unroll
-            for (int i = 0; i < C::kCols / 16; ++i) stored[i] = load_stored<uint16_t, false>(p.q, begin, stored_column(c, i), C::kCols);
+            for (int i = 0; i < C::kCols / 16; ++i) stored[i] = load_stored<uint16_t, false>(p.q, begin, stored_column(c, i), cols);
         }
     }
     template <class Query>
@@ -119,6 +120,7 @@ struct NarrowProducts {
     // What a column is multiplied with whatever the key.
     __device__ __forceinline__ float column_scale(const AttentionScales &x, int col) const {
         constexpr float kUnit = 1.0f / Words::kUnit;
+        if constexpr (C::kAny) col = min(col, at.p.head_dim - 1);
         return x.by_key ? kUnit : load_scale(x, scales_at(x, at.entry.batch, at.place.head, 0), col) * kUnit;
     }
 

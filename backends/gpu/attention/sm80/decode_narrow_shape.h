@@ -13,14 +13,15 @@
 
 namespace attile::gpu::sm80 {
 
-template <class T, int kColumns, KeyScales kScalesIn>
+// kAnyIn: scores may be modified, keys lie in pages, and rows be shorter than kColumns.
+template <class T, int kColumns, KeyScales kScalesIn, bool kAnyIn, int kThreadsIn>
 struct DecodeNarrow {
     using Element = T;
     static constexpr KeyScales kScales = kScalesIn;
+    static constexpr bool kAny = kAnyIn;
     static constexpr bool kByKey = kScales != KeyScales::kNone, kHasNan = std::is_same_v<T, E4M3>;
     static constexpr int kBits = std::is_same_v<T, I4> ? 4 : 8, kPerWord = 32 / kBits, kPairs = kPerWord / 2;
-    // Of 4 bits more warps: widening keeps them busy.
-    static constexpr int kCols = kColumns, kRows = 8, kThreads = kBits == 4 && kScales != KeyScales::kGroups ? 512 : 256;
+    static constexpr int kCols = kColumns, kRows = 8, kThreads = kThreadsIn;
     static constexpr int kGroups = kThreads / kLanes;
     // A row of K or V, in pieces of 16 bytes.
     static constexpr int kRowBytes = kCols * kBits / 8, kPieces = kRowBytes / 16, kPieceCols = 128 / kBits;

@@ -15,11 +15,12 @@ struct NarrowStages {
     // Where a lane copies from and to: of the step's keys number lane / kPieces, and those that follow by kCopiedKeys.
     static constexpr int kCopies = C::kHalfBytes / 16 / kLanes, kCopiedKeys = kLanes / C::kPieces;
     const DecodeRows<C> &at;
-    const int n, last_key;  // n: lane / 4.
-    const char *const keys_from, *const values_from;
+    const int n, last_key;                            // n: lane / 4.
+    const char *const keys_from, *const values_from;  // kAny: of the first entry, or page.
     // The same of scales, of K by the lower lanes, of V by the upper ones; null where there are none of keys.
     const char *scales_from = nullptr;
     int32_t scales_row_bytes = 0;
+    [[maybe_unused]] int64_t scales_outer = 0;  // From an entry, or page, to the next, in bytes.
     int64_t scales_group[C::kScaleBlocks + 1];  // Where a block's scale lies, in bytes.
     uint32_t stages, copy_to;
     uint32_t rows_at;  // What a lane gives ldmatrix the address of: of a stage's first 16 keys, pieces 0 and 1.
@@ -43,11 +44,15 @@ struct NarrowStages {
     }
     __device__ __forceinline__ void find_scales(const AttentionScales &x) {
         if (!x.by_key) return;
-        scales_from = reinterpret_cast<const char *>(x.data + scales_at(x, at.entry.batch, at.place.head, at.entry.first_k));
+        const int64_t begin = C::kAny ? scales_at(x, 0, at.place.head, 0) : scales_at(x, at.entry.batch, at.place.head, at.entry.first_k);
+        scales_from = reinterpret_cast<const char *>(x.data + begin);
         scales_row_bytes = x.row_bytes;
+        if constexpr (C::kAny) scales_outer = x.stride[0] * 4;
 #pragma unroll
-        for (int h = 0; h < C::kScaleBlocks; ++h)
-            scales_group[h] = C::kScaleBlocks == 1 ? 0 : quotient(static_cast<uint32_t>(h * C::kScaleCols), x.group) * x.stride[3] * 4;
+        for (int h = 0; h < C::kScaleBlocks; ++h) {
+            const int col = C::kAny ? min(h * C::kScaleCols, at.p.head_dim - 1) : h * C::kScaleCols;
+            scales_group[h] = C::kScaleBlocks == 1 ? 0 : quotient(static_cast<uint32_t>(col), x.group) * x.stride[3] * 4;
+        }
     }
     // Rows of 64 and 32 bytes lie two and four to 128: what eight rows of a matrix have in one place are other banks then, too.
     static __device__ __forceinline__ int swizzle(int row) {
@@ -55,29 +60,87 @@ struct NarrowStages {
     }
     __device__ __forceinline__ uint32_t stage(int i) const { return stages + i * C::kStageBytes; }
 
+    // Where a key's row is, in entries, or pages, and rows of one. Of a page that does not exist the first one's: scores hide it.
+    struct Row {
+        int64_t outer, row;
+    };
+    __device__ __forceinline__ Row find(int key) const {
+        Row found;
+        if (!locate_key(at.p, at.entry, min(key, last_key), found.outer, found.row)) found.outer = 0;
+        return found;
+    }
+    // Of a lane's copy number i of a stage. Of eight pieces the fourth row after a row has the other half first.
+    __device__ __forceinline__ uint32_t place_of(int into, int i) const {
+        return ((stage(into) + copy_to) ^ (C::kPieces == 8 && i % 2 == 1 ? 64u : 0u)) + i * kCopiedKeys * C::kRowBytes;
+    }
+    __device__ __forceinline__ bool has_piece() const { return at.lane % C::kPieces * C::kPieceCols < at.p.head_dim; }
+    // Columns that rows do not have are zeros, which no copy overwrites.
+    __device__ __forceinline__ void begin_pieces() const {
+        if constexpr (C::kAny) {
+            if (has_piece()) return;
+#pragma unroll
+            for (int s = 0; s < C::kStages; ++s)
+#pragma unroll
+                for (int i = 0; i < kCopies; ++i)
+#pragma unroll
+                    for (int byte = 0; byte < 16; byte += 4) {
+                        mma::store_shared_word(place_of(s, i) + byte, 0);
+                        mma::store_shared_word(place_of(s, i) + C::kHalfBytes + byte, 0);
+                    }
+        }
+    }
+
     // ---- Copies. Rows past the last key are the last one's; scores hide them.
     __device__ __forceinline__ void copy(int into, int first_key) const {
-        const uint32_t to = stage(into) + copy_to;
+        if constexpr (C::kAny)
+            copy_found(into, first_key);
+        else
+            copy_next(into, first_key);
+    }
+    __device__ __forceinline__ void copy_next(int into, int first_key) const {
 #pragma unroll
         for (int i = 0; i < kCopies; ++i) {
             const int64_t key = min(first_key + at.lane / C::kPieces + i * kCopiedKeys, last_key);
-            // Of eight pieces the fourth row after a row has the other half first.
-            const uint32_t place = (to ^ (C::kPieces == 8 && i % 2 == 1 ? 64u : 0u)) + i * kCopiedKeys * C::kRowBytes;
-            mma::copy_async(place, keys_from + key * at.p.k.row_bytes);
-            mma::copy_async(place + C::kHalfBytes, values_from + key * at.p.v.row_bytes);
+            mma::copy_async(place_of(into, i), keys_from + key * at.p.k.row_bytes);
+            mma::copy_async(place_of(into, i) + C::kHalfBytes, values_from + key * at.p.v.row_bytes);
         }
         if constexpr (C::kByKey) {
-            const uint32_t scales_to = stage(into) + 2 * C::kHalfBytes + at.lane / 16 * C::kScaleBytes + at.lane % 16 * 4;
             if (scales_from != nullptr) {
 #pragma unroll
                 for (int b = 0; b < C::kKeyBlocks; ++b) {
                     const int64_t key = min(first_key + at.lane % 16 + b * 16, last_key);
 #pragma unroll
                     for (int h = 0; h < C::kScaleBlocks; ++h)
-                        mma::copy_word_async(scales_to + (h * C::kStep + b * 16) * 4,
+                        mma::copy_word_async(scales_to(into) + (h * C::kStep + b * 16) * 4,
                                              scales_from + key * scales_row_bytes + scales_group[h]);
                 }
             }
+        }
+    }
+    __device__ __forceinline__ void copy_found(int into, int first_key) const {
+        Row row[kCopies], scaled[C::kKeyBlocks];  // All are asked for before the first is waited for.
+#pragma unroll
+        for (int i = 0; i < kCopies; ++i) row[i] = find(first_key + at.lane / C::kPieces + i * kCopiedKeys);
+        if constexpr (C::kByKey) {
+#pragma unroll
+            for (int b = 0; b < C::kKeyBlocks; ++b) scaled[b] = find(first_key + at.lane % 16 + b * 16);
+        }
+        if (has_piece()) {
+#pragma unroll
+            for (int i = 0; i < kCopies; ++i) {
+                mma::copy_async(place_of(into, i), keys_from + row[i].outer * outer_bytes(at.p.k) + row[i].row * at.p.k.row_bytes);
+                mma::copy_async(place_of(into, i) + C::kHalfBytes,
+                                values_from + row[i].outer * outer_bytes(at.p.v) + row[i].row * at.p.v.row_bytes);
+            }
+        }
+        if constexpr (C::kByKey) {
+            if (scales_from == nullptr) return;
+#pragma unroll
+            for (int b = 0; b < C::kKeyBlocks; ++b)
+#pragma unroll
+                for (int h = 0; h < C::kScaleBlocks; ++h)
+                    mma::copy_word_async(scales_to(into) + (h * C::kStep + b * 16) * 4,
+                                         scales_from + scaled[b].outer * scales_outer + scaled[b].row * scales_row_bytes + scales_group[h]);
         }
     }
     // Where only one of K and V has scales of keys, the other's are 1.
@@ -87,9 +150,7 @@ struct NarrowStages {
 #pragma unroll
             for (int s = 0; s < C::kStages; ++s)
 #pragma unroll
-                for (int i = 0; i < C::kStep / 16 * C::kScaleBlocks; ++i)
-                    mma::store_shared_word(stage(s) + 2 * C::kHalfBytes + at.lane / 16 * C::kScaleBytes + (at.lane % 16 + i * 16) * 4,
-                                           0x3f800000u);
+                for (int i = 0; i < C::kStep / 16 * C::kScaleBlocks; ++i) mma::store_shared_word(scales_to(s) + i * 64, 0x3f800000u);
         }
     }
     // The scale of key n + 8 t of the step's 16 keys b.
@@ -98,9 +159,14 @@ struct NarrowStages {
     }
 
   private:
+    // A lane's first scale of a stage.
+    __device__ __forceinline__ uint32_t scales_to(int into) const {
+        return stage(into) + 2 * C::kHalfBytes + at.lane / 16 * C::kScaleBytes + at.lane % 16 * 4;
+    }
+    static __device__ __forceinline__ int64_t outer_bytes(const AttentionOperand &x) { return x.stride[0] * C::kBits / 8; }
     __device__ __forceinline__ const char *from(const AttentionOperand &x) const {
-        return static_cast<const char *>(x.data) +
-               (at.entry.batch * x.stride[0] + at.place.head * x.stride[1] + at.entry.first_k * x.stride[2]) * C::kBits / 8;
+        const int64_t entry = C::kAny ? 0 : at.entry.batch * x.stride[0] + at.entry.first_k * x.stride[2];
+        return static_cast<const char *>(x.data) + (entry + at.place.head * x.stride[1]) * C::kBits / 8;
     }
 };
 
