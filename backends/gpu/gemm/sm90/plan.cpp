@@ -41,7 +41,7 @@ constexpr double kFusedClocks = 8;           // with bias and the like,
 constexpr double kGeneralClocks = 35;        // by the operation's epilogue,
 constexpr double kTransposedClocks = 60;     // and turned.
 constexpr double kTurnedClocks = 7.5;        // Of a turned tile: from registers,
-constexpr double kTurnedFusedClocks = 38;    // in float32, with bias and the like.
+constexpr double kTurnedFusedClocks = 38;    // in float32, with bias and the like, or to rows at odd places.
 constexpr double kTurnedThreeEnds = 1.5;     // A column of three warpgroups, to one of two.
 constexpr double kTurnedSteps = 0.88;        // Its steps take so much of the time that is expected of others,
 constexpr double kTurnedStepsOfA = 0.835;    // where two blocks share its A,
@@ -150,8 +150,7 @@ struct Model {
         if (can_halve(plan, choice)) {
             epilogue += kHalvesClocks + kHalfClocks * rows * columns;
         } else if (choice.shape().turned) {
-            epilogue += (plan.fused != 0 || plan.way == kGemmFloats ? kTurnedFusedClocks : kTurnedClocks) * columns *
-                        (rows <= 128 ? 1.0 : kTurnedThreeEnds);
+            epilogue += (plan.leaves_plainly() ? kTurnedClocks : kTurnedFusedClocks) * columns * (rows <= 128 ? 1.0 : kTurnedThreeEnds);
         } else {
             const bool is_general = way_of(plan, choice) == kGemmGeneral;
             const double of_rows = rows <= 128 ? 1.0 : is_general ? kThreeGeneralEnds : kThreeEnds;

@@ -47,11 +47,12 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     bool of_pairs() const { return source != GemmSource::kHalves && source != GemmSource::kRowGroups; }
     int64_t units() const { return whole + (tiles - whole) * choice.parts; }  // Of work, as in GemmArguments.
     int64_t partial_bytes() const;                                            // Of the parts' sums.
+    // Narrowed and nothing else, in whole aligned lines of D.
+    bool leaves_plainly() const { return way == kGemmNarrow && fused == 0 && wide && params.n % 8 == 0; }
     GemmEnd end() const {
-        const bool is_plain = way == kGemmNarrow && fused == 0 && wide && params.n % 8 == 0;
-        if (choice.shape().turned) return is_plain ? GemmEnd::kTurned : GemmEnd::kTurnedFused;
+        if (choice.shape().turned) return leaves_plainly() ? GemmEnd::kTurned : GemmEnd::kTurnedFused;
         if (of_pairs()) return GemmEnd::kFused;
-        if (halves || is_plain) return GemmEnd::kPlain;
+        if (halves || leaves_plainly()) return GemmEnd::kPlain;
         return way == kGemmGeneral ? GemmEnd::kGeneral : GemmEnd::kFused;
     }
 };
