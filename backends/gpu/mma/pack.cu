@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies matrices of elements of 1, 2, 4 or 8 bytes with any strides into rows aligned to 16 bytes, padded with zeros: 16 bytes a thread,
 // written at once. Where neighbours of a row are neighbours in memory they are read as the two aligned 16 bytes that they lie in, and
-// shifted; else, and at the operand's ends, element by element. All operands of a call in one launch. No shared memory; bound by memory.
+// shifted; else, and at the operand's ends, element by element. Back from there it is the written 16 bytes that are aligned. All operands
+// of a call in one launch. No shared memory; bound by memory.
 #include "mma/pack.h"
 
 #include "numeric.h"
@@ -136,7 +137,23 @@ __global__ void __launch_bounds__(kPackThreads) pack_matrices_kernel(const __gri
     for_each_of<&PackMatrix::vectors, 1>(p, [](const PackMatrix &m, int64_t number) { pack_vector<Element>(m, number); });
 }
 
-// A lane's elements are as far apart as a row has lanes, so that neighbours write neighbours.
+// Of a row whose neighbours are neighbours in memory, the aligned 16 bytes number `vector` of those that it lies in.
+template <class Element>
+__device__ __forceinline__ void unpack_vector(const char *from, char *to, int64_t bytes, int64_t vector) {
+    const uint32_t shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) % 16);
+    const int64_t begin = vector * 16 - shift;  // In bytes of the row.
+    if (begin >= 0 && begin + 16 <= bytes) {
+        const uint4 *const vectors = reinterpret_cast<const uint4 *>(from) + vector;
+        const uint4 packed = shift == 0 ? __ldg(vectors) : shifted(__ldg(vectors - 1), __ldg(vectors), 16 - shift);
+        *reinterpret_cast<uint4 *>(to + begin) = packed;
+    } else {
+        constexpr int64_t kSize = sizeof(Element);
+        for (int64_t at = max(begin, int64_t{0}); at < min(begin + 16, bytes); at += kSize)
+            *reinterpret_cast<Element *>(to + at) = *reinterpret_cast<const Element *>(from + at);
+    }
+}
+
+// Where neighbours are apart in memory, a lane's elements are as far apart as a row has lanes, so that neighbours write neighbours.
 template <class Element, int kMatrices>
 __global__ void __launch_bounds__(kPackThreads) unpack_matrices_kernel(const __grid_constant__ PackArguments<kMatrices> p) {
     constexpr int kEach = 16 / sizeof(Element), kPiece = pack_piece_elements(sizeof(Element));
@@ -147,6 +164,15 @@ __global__ void __launch_bounds__(kPackThreads) unpack_matrices_kernel(const __g
         const int apart = 1 << m.lane_bits;
         const Element *const from = static_cast<const Element *>(m.to) + place.line * m.to_row;
         Element *const to = static_cast<Element *>(const_cast<void *>(m.from)) + place.offset;
+        if (m.col == 1) {
+            constexpr int64_t kSize = sizeof(Element);
+            const int64_t vector = place.first / kEach + place.lane, vectors = (m.cols + kEach - 1) / kEach;
+            const char *const begin = reinterpret_cast<const char *>(from);
+            if (vector < vectors) unpack_vector<Element>(begin, reinterpret_cast<char *>(to), m.cols * kSize, vector);
+            // One more, of a row that begins within 16 bytes.
+            if (vector + 1 == vectors) unpack_vector<Element>(begin, reinterpret_cast<char *>(to), m.cols * kSize, vectors);
+            return;
+        }
         Element element[kEach] = {};
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {

@@ -273,8 +273,7 @@ class ComposedBackwardRun {
         if (!plan_.steps.bias) return ATTILE_OK;
         const int64_t rows = at.entries * at.heads * (params_.end_unit - params_.first_unit) * plan_.steps.rows;
         launcher_.one_by_one(steps_.rows, rows, params_);
-        const int64_t lanes = problem_.bias_extent[3] == 1 ? BackwardLauncher::kLanesOfTask : 1;
-        if (plan_.steps.sum_bias > 0) launcher_.step(steps_.add_bias, plan_.steps.sum_bias * lanes, params_);
+        if (plan_.steps.sum_bias > 0) launcher_.add_bias(steps_.add_bias, plan_.steps.sum_bias, problem_.bias_extent[3] == 1, params_);
         return launcher_.status();
     }
     int32_t end(const SlicePlace &at) {

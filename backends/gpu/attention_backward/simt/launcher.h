@@ -31,6 +31,13 @@ class BackwardLauncher {
     void step(AttentionBackwardKernel kernel, int64_t tasks, const AttentionBackwardParams &params) {
         launch_blocks(kernel, std::min<int64_t>(ceil_div(tasks, kBackwardThreads), 1 << 20), kBackwardThreads, params);
     }
+    // Sums of `elements` of dbias, several a thread where there are more than fill the device; a lane group to each where keys are summed.
+    void add_bias(AttentionBackwardKernel kernel, int64_t elements, bool sums_keys, const AttentionBackwardParams &params) {
+        constexpr int64_t kOfThread = 8, kThreadsOfUnit = 4096;
+        const int64_t fill = kThreadsOfUnit * device_.properties().compute_units;
+        const int64_t threads = std::max(ceil_div(elements, kOfThread), std::min(elements, fill));
+        step(kernel, sums_keys ? kLanesOfTask * elements : threads, params);
+    }
     // A kernel that takes pairs of row and key one by one, a lane group a row or key: all there are, or, rarely, a few.
     void one_by_one(AttentionBackwardKernel kernel, int64_t tasks, const AttentionBackwardParams &params) {
         const int64_t blocks = ceil_div(kLanesOfTask * tasks, kBackwardThreads), device = 16ll * device_.properties().compute_units;

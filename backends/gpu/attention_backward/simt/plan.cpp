@@ -144,7 +144,8 @@ class BackwardRun {
                 launch_blocks(plan_.kernel, plan_.key_blocks * plan_.splits * count, plan_.threads);
             if (tiled && !plan_.stores_rows) step(attention_backward_gather_kernel(), count * units * plan_.rows * (plan_.depth / 4));
             if (!tiled || plan_.bias) one_by_one(steps_.rows, count * units * plan_.rows);
-            if (plan_.bias && plan_.sum_bias > 0) step(steps_.add_bias, plan_.sum_bias * (problem_.bias_extent[3] == 1 ? kLanesOfTask : 1));
+            if (plan_.bias && plan_.sum_bias > 0)
+                launcher_.add_bias(steps_.add_bias, plan_.sum_bias, problem_.bias_extent[3] == 1, params_);
         }
         if (tiled && plan_.units > 0 && !plan_.stores_keys) step(attention_backward_finish_kernel(), count * p_.len_k * (plan_.depth / 4));
         if (!tiled || plan_.bias) one_by_one(steps_.keys, count * p_.len_k);

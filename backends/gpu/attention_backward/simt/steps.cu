@@ -107,8 +107,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_add_bias(co
     const int64_t *const extent = p.bias_extent;
     const int rows = static_cast<int>(extent[2]), keys = static_cast<int>(extent[3]), heads = static_cast<int>(extent[1]);
     const bool sums_keys = keys == 1;
-    // No fewer threads than there are, for want of elements; and from a thread's key to its next.
-    const int64_t each = sums_keys || rows == 1 ? 1 : min(extent[0] * heads * rows * keys / task_step(), int64_t{kKeys});
+    // No fewer threads than there are, for want of elements (an eighth of them may have none); and from a thread's key to its next.
+    const int64_t elements = extent[0] * heads * rows * keys;
+    const int64_t each = sums_keys || rows == 1 ? 1 : min((elements + task_step() / 8) / task_step(), int64_t{kKeys});
     const int apart = each > 1 ? (keys + static_cast<int>(each) - 1) / static_cast<int>(each) : keys;
     const int64_t total = extent[0] * heads * rows * apart;
     const int lane = sums_keys ? lane_index() : 0, lanes = sums_keys ? kLanes : 1;
@@ -117,26 +118,30 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_add_bias(co
         const Parts of_keys(task, apart), of_rows(of_keys.quotient, rows), of_heads(of_rows.quotient, heads);
         const int at_key = of_keys.rest, at_row = of_rows.rest, at_head = of_heads.rest;
         T sums[kKeys] = {};
+        // Of the units, which are tiles of rows of one head after the other, those from `first` to `end` that have the element's row.
+        const int tiles = static_cast<int>(p.row_tiles.divisor);
+        const auto first_of_row = [&](int first) {
+            if (rows == 1) return first;
+            const int before = at_row / p.block_rows - static_cast<int>(remainder(static_cast<uint32_t>(first), p.row_tiles));
+            return first + (before < 0 ? before + tiles : before);
+        };
+        // Most slices have few rows of a long sum.
+        if (heads == 1 && first_of_row(p.first_unit) >= p.end_unit) continue;
         for (int pair = 0; pair < static_cast<int>(p.pairs.divisor); ++pair) {
             const uint32_t batch_head = p.first_pair + pair;
             const int batch = static_cast<int>(quotient(batch_head, p.heads_kv));
             if (extent[0] != 1 && batch != of_heads.quotient) continue;
             const AttentionEntry entry = entry_of_thread(f, batch);
-            // Of the units, which are tiles of rows of one head after the other: those of the element's head, and its row's tile of each.
-            const int tiles = static_cast<int>(p.row_tiles.divisor), group = static_cast<int>(f.group.divisor);
-            int first_unit = p.first_unit, end_unit = p.end_unit, unit_step = 1;
+            // The units of the element's head, and of its row.
+            const int group = static_cast<int>(f.group.divisor), unit_step = rows == 1 ? 1 : tiles;
+            int first_unit = p.first_unit, end_unit = p.end_unit;
             if (heads != 1) {
                 const int head = at_head - static_cast<int>(remainder(batch_head, p.heads_kv)) * group;
                 if (head < 0 || head >= group) continue;
                 first_unit = max(first_unit, head * tiles);
                 end_unit = min(end_unit, head * tiles + tiles);
             }
-            if (rows != 1) {
-                const int before = at_row / p.block_rows - static_cast<int>(remainder(static_cast<uint32_t>(first_unit), p.row_tiles));
-                first_unit += before < 0 ? before + tiles : before;
-                unit_step = tiles;
-            }
-            for (int unit = first_unit; unit < end_unit; unit += unit_step) {
+            for (int unit = first_of_row(first_unit); unit < end_unit; unit += unit_step) {
                 const int first_row = unit_row(p, unit), end_row = min(first_row + p.block_rows, entry.len_q);
                 const int first = rows == 1 ? first_row : max(first_row, at_row), end = rows == 1 ? end_row : min(end_row, at_row + 1);
                 for (int row = first; row < end; ++row) {
