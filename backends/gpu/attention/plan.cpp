@@ -75,21 +75,11 @@ double tile_seconds(const DeviceProperties &device, const attile_attention_probl
     return seconds;
 }
 
-// Is there a kernel that streams keys and values of these types? It takes q of any. Scales that differ from key to key are shared by the
-// columns of neighbouring lanes (DecodeLoader::kSharing).
-bool has_decode_kernel(const attile_attention_problem &p) {
-    if (p.k.dtype != p.v.dtype || p.k.dtype == ATTILE_F8_E5M2 || p.k.dtype == ATTILE_U4) return false;
-    const auto fits = [&p](const attile_operand &scale, int64_t group, int64_t cols) {
-        return !attention_scales_by_key(p, scale) || scale.stride[3] == 0 || group % 32 == 0 || group >= cols;
-    };
-    return !attention_has_narrow_keys(p) || (fits(p.k_scale, p.k_group, p.head_dim) && fits(p.v_scale, p.v_group, p.head_dim_v));
-}
-
 // The decode kernel of as few columns as do, and of those what leaves the fewest blocks.
 const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem &p) {
     const int64_t rows = p.len_q * (p.heads_q / p.heads_kv);
     // Without keys any does that reads q.
-    const int32_t type = has_decode_kernel(p) ? p.k.dtype : p.q.dtype;
+    const int32_t type = attention_streams_keys(p) ? p.k.dtype : p.q.dtype;
     const simt::AttentionDecodeKernels kernels = type == ATTILE_F16       ? simt::attention_decode_f16()
                                                  : type == ATTILE_BF16    ? simt::attention_decode_bf16()
                                                  : type == ATTILE_I8      ? simt::attention_decode_i8()
@@ -174,6 +164,16 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
 
 }  // namespace
 
+// Scales that differ from key to key are shared by the
+// columns of neighbouring lanes (DecodeLoader::kSharing).
+bool attention_streams_keys(const attile_attention_problem &p) {
+    if (p.k.dtype != p.v.dtype || p.k.dtype == ATTILE_F8_E5M2 || p.k.dtype == ATTILE_U4) return false;
+    const auto fits = [&p](const attile_operand &scale, int64_t group, int64_t cols) {
+        return !attention_scales_by_key(p, scale) || scale.stride[3] == 0 || group % 32 == 0 || group >= cols;
+    };
+    return !attention_has_narrow_keys(p) || (fits(p.k_scale, p.k_group, p.head_dim) && fits(p.v_scale, p.v_group, p.head_dim_v));
+}
+
 int64_t AttentionPlan::blocks_of(int64_t heads) const { return whole_blocks + (row_blocks * heads - whole_blocks) * splits; }
 
 void attention_cut_launches(Device &device, const attile_attention_problem &p, AttentionPlan &plan) {
@@ -229,7 +229,7 @@ AttentionPlan plan_by(Device &device, const attile_attention_problem &p, bool by
     // SIMT's kernels that stream keys for few rows do not know masks of blocks and trees, which would cost them registers.
     const bool wide = p.compute == ATTILE_F64,
                sparse = attention_has_sparse_mask(p) && tensor_kernel(device, p, by_tensor_cores).kernel == nullptr;
-    const bool mixed = !has_decode_kernel(p);
+    const bool mixed = !attention_streams_keys(p);
 
     // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
     // largest that float32 holds are infinite.

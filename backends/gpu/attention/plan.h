@@ -61,6 +61,8 @@ double attention_softcap(const attile_attention_problem &problem);
 bool attention_has_several_types(const attile_attention_problem &problem);
 bool attention_has_narrow_queries(const attile_attention_problem &problem);
 bool attention_is_narrow(const attile_operand &operand);  // Of 8 or 4 bits.
+// Is there a kernel that streams keys and values of these types for few rows? It takes q of any.
+bool attention_streams_keys(const attile_attention_problem &problem);
 bool attention_has_narrow_keys(const attile_attention_problem &problem);
 
 // Do scores pass through more than a mask? What pages hide is not asked for here.

@@ -4,6 +4,9 @@
 #include "attention/mma/widened.h"
 #include "attention/scaled.h"
 #include "eight_bits_word.h"
+#if defined(__CUDACC__)
+#include "mma/ptx.cuh"
+#endif
 
 namespace attile::gpu::mma {
 namespace {
@@ -29,10 +32,11 @@ ATTILE_LANE_FN Piece find_piece(const WidenParams &p, uint32_t first_pair, uint3
     int64_t outer = entry;
     if (p.block_table) {
         const uint32_t batch = quotient(entry, p.table_pages), place = entry - batch * p.table_pages.divisor;
-        outer = p.block_table[batch * p.block_table_stride[0] + place * p.block_table_stride[1]];
+        // The table is not read past a length.
+        const bool has_keys = !p.key_lengths || int64_t{place} * p.page_size < p.key_lengths[batch * p.key_lengths_stride];
+        outer = has_keys ? p.block_table[batch * p.block_table_stride[0] + place * p.block_table_stride[1]] : -1;
         piece.exists = outer >= 0 && outer < p.pages;
         if (head == 0 && in_pair == 0) p.table[entry] = piece.exists ? static_cast<int32_t>(entry) : -1;
-        if (p.key_lengths && int64_t{place} * p.page_size >= p.key_lengths[batch * p.key_lengths_stride]) piece.exists = false;
     }
     if (!piece.exists) return piece;
     piece.from = outer * p.from.stride[0] + head * p.from.stride[1] + row * p.from.stride[2];
@@ -69,10 +73,18 @@ ATTILE_LANE_FN void widen_vectors(const WidenParams &p, From, uint32_t first_pai
         float number[2][4];
         widen_words<From>(words[u], number);
         const float factor = scale[u] * word_unit(From());
+#if defined(__CUDACC__)
+        Vec<uint32_t, kWidenedAtOnce / 2> pairs;
+#pragma unroll
+        for (int i = 0; i < kWidenedAtOnce / 2; ++i)
+            pairs[i] = narrow_pair<T>(number[i / 2][i % 2 * 2] * factor, number[i / 2][i % 2 * 2 + 1] * factor);
+        store_vec(reinterpret_cast<uint32_t *>(static_cast<T *>(p.to) + piece[u].to), pairs);
+#else
         Vec<T, kWidenedAtOnce> numbers;
 #pragma unroll
         for (int e = 0; e < kWidenedAtOnce; ++e) numbers[e] = from_compute<T>(number[e / 4][e % 4] * factor);
         store_vec(static_cast<T *>(p.to) + piece[u].to, numbers);
+#endif
     }
 }
 
@@ -87,7 +99,8 @@ ATTILE_LANE_FN void widen_any(const WidenParams &p, const Piece &piece) {
 }
 
 template <class T>
-__global__ void ATTILE_LAUNCH_BOUNDS(kWidenThreads, 1) attention_widen(const WidenParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kWidenThreads, 1) attention_widen(const __grid_constant__ WidenAll all) {
+    const WidenParams p = blockIdx.z == 0 ? all.of[0] : blockIdx.z == 1 ? all.of[1] : all.of[2];  // By an index it would be slower.
     const uint32_t pieces = p.pairs_at_once * p.of_pair.divisor, at_once = kWidenedPieces * kWidenThreads;
     const bool in_vectors = p.from.vector && p.one_scale;
     for (uint32_t chunk = blockIdx.y; chunk * int64_t{p.pairs_at_once} < p.pairs; chunk += gridDim.y) {

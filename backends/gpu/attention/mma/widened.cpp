@@ -13,7 +13,8 @@
 namespace attile::gpu::mma {
 namespace {
 
-constexpr int64_t kStreamedRows = 16;  // Of a key head: up to so many SIMT streams keys of 8 bits for.
+// Rows of a key head up to which keys are streamed as they are, where there are kernels for them; of more than 128 columns SIMT's alone.
+constexpr int64_t kStreamedRows = 16, kStreamedRowsOfSimt = 8, kTensorColumns = 128;
 constexpr int64_t kMostBlocks = 1 << 16, kMostPieces = int64_t{1} << 30;
 
 // One of q, k and v, and the scales that belong to it.
@@ -51,6 +52,16 @@ void stand_in(const Numbers &numbers, int32_t dtype, void *data, attile_attentio
     p.*numbers.scale = {};
 }
 
+// Are there so few of them that no size is too large for its type? Extents may be those of broadcast operands.
+bool are_countable(const Numbers &numbers, const Problem &p) {
+    constexpr double kMostNumbers = 0x1p40, kMostParts = 0x1p30;
+    const double pages = numbers.has_pages(p) ? static_cast<double>(p.batch) * static_cast<double>(Numbers::table_pages(p)) : 1;
+    if (pages > kMostParts) return false;
+    const double pairs = static_cast<double>(numbers.entries(p)) * static_cast<double>(numbers.heads(p));
+    const double of_pair = static_cast<double>(numbers.rows(p)) * static_cast<double>(numbers.padded(p));
+    return pairs <= kMostParts && of_pair <= kMostParts && pairs * of_pair <= kMostNumbers;
+}
+
 int64_t table_bytes(const Problem &p) { return is_present(p.block_table) ? 4 * p.batch * Numbers::table_pages(p) : 0; }
 // Ours has a row for each entry.
 void stand_in_table(void *data, Problem &p) {
@@ -75,12 +86,17 @@ AttentionWidened attention_widened(const attile_attention_problem &p) {
     AttentionWidened widened;
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     if (!(attention_has_narrow_queries(p) || attention_has_narrow_keys(p)) || invariant || p.heads_kv < 1) return widened;
-    // Pages of 8 bits alone: of others all would be copied, and rows of a table of none are nowhere.
+    // K and V of pages are both rewritten, or the one that is not would want the caller's table. Without pages there are no keys.
     if (is_present(p.block_table) && (!attention_is_narrow(p.k) || !attention_is_narrow(p.v) || p.pages < 1 || p.len_k < 1)) return widened;
     const int32_t dtype = attention_is_narrow(p.q) ? p.o.dtype : p.q.dtype;
     const auto becomes = [&](const attile_operand &x) { return attention_is_narrow(x) || x.dtype == dtype; };
     if ((dtype != ATTILE_F16 && dtype != ATTILE_BF16) || !becomes(p.k) || !becomes(p.v)) return widened;
-    if (p.len_q * (p.heads_q / p.heads_kv) > kStreamedRows && p.head_dim > 0 && p.head_dim_v > 0) widened.dtype = dtype;
+    for (const Numbers &numbers : kAll)
+        if (attention_is_narrow(p.*numbers.operand) && !are_countable(numbers, p)) return widened;
+    const int64_t streamed = !attention_streams_keys(p)                            ? 0
+                             : std::max(p.head_dim, p.head_dim_v) > kTensorColumns ? kStreamedRowsOfSimt
+                                                                                   : kStreamedRows;
+    if (p.len_q * (p.heads_q / p.heads_kv) > streamed && p.head_dim > 0 && p.head_dim_v > 0) widened.dtype = dtype;
     return widened;
 }
 
@@ -104,10 +120,14 @@ int32_t AttentionWidened::make(Device &device, attile_attention_problem &p, Work
     int32_t *const table = is_present(p.block_table) ? workspace.take<int32_t>(table_bytes(p) / 4) : nullptr;
     if (is_present(p.block_table) && table == nullptr)
         return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+    WidenAll all = {};
+    Dim3 grid, block;
+    grid.x = grid.y = 0;
+    uint32_t count = 0;
     for (const Numbers &numbers : kAll) {
         const attile_operand &x = p.*numbers.operand;
         if (!attention_is_narrow(x)) continue;
-        WidenParams params = {};
+        WidenParams &params = all.of[count++];
         params.from = attention_operand(x, numbers.cols(p));
         params.scales = attention_scales(p, p.*numbers.scale, p.*numbers.group);
         const int64_t pairs = numbers.entries(p) * numbers.heads(p), of_row = numbers.padded(p) / kWidenedAtOnce;
@@ -131,19 +151,19 @@ int32_t AttentionWidened::make(Device &device, attile_attention_problem &p, Work
         }
         params.to = workspace.take<uint16_t>(numbers.elements(p));
         if (params.to == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
-        void *arguments[] = {&params};
-        Dim3 grid, block;
         const int64_t pieces = params.pairs_at_once * of_pair;
-        grid.x = static_cast<uint32_t>(std::clamp<int64_t>(ceil_div(pieces, kWidenedPieces * kWidenThreads), 1, kMostBlocks));
-        grid.y = static_cast<uint32_t>(std::min<int64_t>(ceil_div(pairs, params.pairs_at_once), kMostBlocks - 1));
-        block.x = kWidenThreads;
-        const int32_t status = device.launch(attention_widen_kernel(dtype == ATTILE_F16), grid, block, 0, arguments, stream);
-        if (status != ATTILE_OK) return status;
+        const int64_t across = std::clamp<int64_t>(ceil_div(pieces, kWidenedPieces * kWidenThreads), 1, kMostBlocks);
+        grid.x = std::max(grid.x, static_cast<uint32_t>(across));
+        grid.y = std::max(grid.y, static_cast<uint32_t>(std::min<int64_t>(ceil_div(pairs, params.pairs_at_once), kMostBlocks - 1)));
         stand_in(numbers, dtype, params.to, p);
     }
     if (table != nullptr) stand_in_table(table, p);
     forget_permission(p);
-    return ATTILE_OK;
+    if (count == 0) return ATTILE_OK;
+    void *arguments[] = {&all};
+    grid.z = count;
+    block.x = kWidenThreads;
+    return device.launch(attention_widen_kernel(dtype == ATTILE_F16), grid, block, 0, arguments, stream);
 }
 
 }  // namespace attile::gpu::mma

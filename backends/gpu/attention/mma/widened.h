@@ -26,6 +26,10 @@ struct WidenParams {
     int32_t *table;
 };
 inline constexpr int32_t kWidenThreads = 256, kWidenedAtOnce = 8, kWidenedPieces = 4;  // Pieces of a thread under way.
+// What one launch rewrites, by the third axis of its grid.
+struct WidenAll {
+    WidenParams of[3];
+};
 const void *attention_widen_kernel(bool to_f16);
 
 struct AttentionWidened {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding with keys and values of 8 and 4 bits and q of 16 on tensor cores: for what the plain instances of the SIMT kernels take, in
-// tiles of its own.
+// Few rows of q of 16 bits over keys and values of 8 and 4 bits on tensor cores, in place of SIMT's kernels that stream keys.
 #pragma once
 
 #include <cstddef>

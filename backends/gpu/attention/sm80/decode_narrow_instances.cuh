@@ -18,8 +18,8 @@ DecodeNarrowKernel narrow_instance(const char *name) {
     return {name, reinterpret_cast<const void *>(&attention_decode_narrow_kernel<C>), C::kRows, C::kTile, C::kThreads, C::kSharedBytes};
 }
 
-// Scales of groups leave no registers for more than 256 threads, and without scales of keys 8 bits gain nothing by them. Devices since 8.6,
-// but 9.0, have less shared memory than 512 want.
+// Scales of groups leave no registers for more than 256 threads, and without scales of keys 8 bits gain nothing by them. Devices but
+// 8.0, 9.0 and 10.0 have less shared memory than 512 want.
 template <class T, int kColumns, KeyScales kScales, bool kAny>
 DecodeNarrowKernel narrow_instance(const char *name, int64_t shared) {
     if constexpr (kScales == KeyScales::kOne || (kScales == KeyScales::kNone && kBitsOf<T> == 4)) {

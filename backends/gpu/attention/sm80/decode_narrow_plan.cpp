@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <initializer_list>
 
 #include "attention/run.h"
 #include "attention/sm80/decode_narrow.h"
@@ -13,6 +14,8 @@ constexpr int64_t kPieceBits = 128;  // Rows are whole ones.
 DecodeNarrowKernel plan_decode_narrow(const attile_attention_problem &p, int64_t shared) {
     if (p.q.dtype == ATTILE_F32 || p.head_dim < 1 || p.head_dim != p.head_dim_v || p.k.dtype != p.v.dtype) return {};
     if (is_present(p.block_mask)) return {};
+    for (const attile_operand *x : {&p.k, &p.v, &p.k_scale, &p.v_scale})
+        if (!has_short_stride(*x)) return {};
     if (p.k.dtype != ATTILE_I8 && p.k.dtype != ATTILE_F8_E4M3 && p.k.dtype != ATTILE_I4) return {};
     if (!lies_in_pieces(p.k) || !lies_in_pieces(p.v) || p.head_dim * dtype_bits(p.k.dtype) % kPieceBits != 0) return {};
     if (is_present(p.bias) && p.bias.dtype == ATTILE_F64) return {};

@@ -118,7 +118,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_add_bias(co
         const Parts of_keys(task, apart), of_rows(of_keys.quotient, rows), of_heads(of_rows.quotient, heads);
         const int at_key = of_keys.rest, at_row = of_rows.rest, at_head = of_heads.rest;
         T sums[kKeys] = {};
-        // Of the units, which are tiles of rows of one head after the other, those from `first` to `end` that have the element's row.
+        // Of the units, which are tiles of rows of one head after the other, the first from `first` on that has the element's row.
         const int tiles = static_cast<int>(p.row_tiles.divisor);
         const auto first_of_row = [&](int first) {
             if (rows == 1) return first;
