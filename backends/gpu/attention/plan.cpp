@@ -98,21 +98,19 @@ const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem 
 }
 
 // The kernel for tensor cores that streams keys in place of SIMT's; its kernel is null if there is none.
-sm80::DecodeNarrowKernel tensor_kernel(Device &device, const attile_attention_problem &p, bool is_wanted) {
+sm80::DecodeNarrowKernel tensor_kernel(Device &device, const attile_attention_problem &p) {
 #if defined(ATTILE_GPU_HAS_SM80)
-    if (is_wanted && attention_has_narrow_keys(p) && device.runs(sm80::kKernels))
-        return sm80::plan_decode_narrow(p, device.properties().shared_opt_in);
+    if (attention_has_narrow_keys(p) && device.runs(sm80::kKernels)) return sm80::plan_decode_narrow(p, device.properties().shared_opt_in);
 #endif
-    static_cast<void>(device), static_cast<void>(p), static_cast<void>(is_wanted);
+    static_cast<void>(device), static_cast<void>(p);
     return {};
 }
 
-void plan_decode(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel, bool by_tensor_cores,
-                 AttentionPlan &plan) {
+void plan_decode(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel, AttentionPlan &plan) {
     const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
                             has_short_stride(p.k) && has_short_stride(p.v) && has_short_stride(p.k_scale) && has_short_stride(p.v_scale);
     const bool has_plain_rows = in_vectors && !is_present(p.block_table), is_plain = has_plain_rows && !plan.modifiers;
-    const sm80::DecodeNarrowKernel tensor = in_vectors ? tensor_kernel(device, p, by_tensor_cores) : sm80::DecodeNarrowKernel();
+    const sm80::DecodeNarrowKernel tensor = in_vectors ? tensor_kernel(device, p) : sm80::DecodeNarrowKernel();
     const bool has_tensor = tensor.kernel != nullptr;
     plan.path = AttentionPath::kDecode;
     plan.name = has_tensor ? tensor.name : kernel.name;
@@ -135,6 +133,7 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
     const int64_t tiles = seen_tiles(p, plan.rows, plan.pack, plan.keys), base = p.batch * p.heads_kv * plan.row_blocks;
     const int64_t slots = static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit;
     const int64_t least = std::max<int64_t>(1, kDecodeKeys / plan.keys);
+    // Tensor cores' tiles of more keys take more warps, and half as long again.
     const int64_t tile_cost = has_tensor && plan.keys > kDecodeKeys ? 3 : 2;
     int64_t best_cost = -1;
     for (int64_t splits = 1; splits <= kMostAttentionSplits; ++splits) {
@@ -164,8 +163,7 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
 
 }  // namespace
 
-// Scales that differ from key to key are shared by the
-// columns of neighbouring lanes (DecodeLoader::kSharing).
+// Scales that differ from key to key are shared by the columns of neighbouring lanes (DecodeLoader::kSharing).
 bool attention_streams_keys(const attile_attention_problem &p) {
     if (p.k.dtype != p.v.dtype || p.k.dtype == ATTILE_F8_E5M2 || p.k.dtype == ATTILE_U4) return false;
     const auto fits = [&p](const attile_operand &scale, int64_t group, int64_t cols) {
@@ -208,10 +206,7 @@ void attention_cut_launches(Device &device, const attile_attention_problem &p, A
                      piece(attention_part_sums(p, plan)) + piece(2 * plan.arrivals);
 }
 
-namespace {
-
-// by_tensor_cores: of kernels that stream keys.
-AttentionPlan plan_by(Device &device, const attile_attention_problem &p, bool by_any, bool by_tensor_cores) {
+AttentionPlan plan_attention(Device &device, const attile_attention_problem &p, bool by_any) {
     AttentionPlan plan;
     if (p.len_q > kAttentionMaxLength || p.len_k > kAttentionMaxLength ||
         p.len_q * (p.heads_q / std::max<int64_t>(p.heads_kv, 1)) > kAttentionMaxLength) {
@@ -227,8 +222,7 @@ AttentionPlan plan_by(Device &device, const attile_attention_problem &p, bool by
     plan.modifiers = modifies;
     const bool paged = is_present(p.block_table);
     // SIMT's kernels that stream keys for few rows do not know masks of blocks and trees, which would cost them registers.
-    const bool wide = p.compute == ATTILE_F64,
-               sparse = attention_has_sparse_mask(p) && tensor_kernel(device, p, by_tensor_cores).kernel == nullptr;
+    const bool wide = p.compute == ATTILE_F64, sparse = attention_has_sparse_mask(p) && tensor_kernel(device, p).kernel == nullptr;
     const bool mixed = !attention_streams_keys(p);
 
     // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
@@ -256,7 +250,7 @@ AttentionPlan plan_by(Device &device, const attile_attention_problem &p, bool by
         }
         (void)device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit);
     } else if ((p.len_q * group <= kDecodeRows && !invariant && !sparse && !mixed) || p.len_k == 0) {
-        plan_decode(device, p, decode_kernel(p), by_tensor_cores, plan);
+        plan_decode(device, p, decode_kernel(p), plan);
     } else {
         const bool plain = has_plain_rows(p.k, p.head_dim) && has_plain_rows(p.v, p.head_dim_v) && !paged;
         const bool vector = plain && has_vector_rows(p.k, p.head_dim) && has_vector_rows(p.v, p.head_dim_v) && has_short_stride(p.k) &&
@@ -286,22 +280,12 @@ AttentionPlan plan_by(Device &device, const attile_attention_problem &p, bool by
             AttentionPlan streamed = start;
             streamed.convert = false;
             streamed.modifiers = modifies;
-            plan_decode(device, p, decode_kernel(p), by_tensor_cores, streamed);
+            plan_decode(device, p, decode_kernel(p), streamed);
             if (by == AttentionBy::kStreams || streamed.cost < tile_seconds(device.properties(), p, plan)) plan = streamed;
         }
     }
 
     attention_cut_launches(device, p, plan);
-    return plan;
-}
-
-}  // namespace
-
-AttentionPlan plan_attention(Device &device, const attile_attention_problem &p, bool by_any) {
-    AttentionPlan plan = plan_by(device, p, by_any, true);
-    // A query knows no addresses: keys that will lie where the kernel for tensor cores cannot read them find workspace enough.
-    if (plan.path == AttentionPath::kDecode && plan.awaits)
-        plan.workspace = std::max(plan.workspace, plan_by(device, p, by_any, false).workspace);
     return plan;
 }
 

@@ -110,7 +110,7 @@ Run arithmetic(const Opcode &opcode) {
     const std::string_view name = opcode.parts[0], type = opcode.parts.back();
     // Other roundings, saturation and the like are not known.
     for (const std::string_view part : {"sat", "relu", "rz", "rp", "rm", "xorsign", "oob"})
-        if (opcode.has(part) && !(name == "fma" && type == "f32" && part == "rm")) return nullptr;
+        if (opcode.has(part) && !(type == "f32" && ((name == "fma" && part == "rm") || (name == "mul" && part == "rz")))) return nullptr;
     if (name == "fma") {
         if (type == "bf16x2") return ternary<uint32_t, uint32_t, uint32_t, uint32_t, fused_pair<from_bf16, to_bf16>>;
         if (type == "f16x2") return ternary<uint32_t, uint32_t, uint32_t, uint32_t, fused_pair<from_f16, to_f16>>;
@@ -124,6 +124,7 @@ Run arithmetic(const Opcode &opcode) {
         if (name == "tanh") return unary<float, float, tanh_of>;
         if (name == "sin") return unary<float, float, sine>;
         if (name == "cos") return unary<float, float, cosine>;
+        if (name == "mul" && opcode.has("rz")) return binary<float, float, float, times_towards_zero>;
     }
     if (type == "f32" || type == "f64") {
         return for_number(type, [&](auto t) -> Run {

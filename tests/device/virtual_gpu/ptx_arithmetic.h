@@ -57,6 +57,12 @@ template <class T>
 T times_high_plus(T a, T b, T c) {
     return plus<T>(times_high<T>(a, b), c);
 }
+// Of float32, rounded towards zero; the product is exact in float64.
+inline float times_towards_zero(float a, float b) {
+    const double exact = static_cast<double>(a) * b;
+    const float nearest = static_cast<float>(exact);
+    return std::fabs(static_cast<double>(nearest)) > std::fabs(exact) ? std::nextafter(nearest, 0.0f) : nearest;
+}
 template <class T>
 T over(T a, T b) {
     if constexpr (std::is_integral_v<T>) {

@@ -52,14 +52,14 @@ void stand_in(const Numbers &numbers, int32_t dtype, void *data, attile_attentio
     p.*numbers.scale = {};
 }
 
-// Are there so few of them that no size is too large for its type? Extents may be those of broadcast operands.
+// Are there any, and so few that no size is too large for its type? Extents may be those of broadcast operands.
 bool are_countable(const Numbers &numbers, const Problem &p) {
     constexpr double kMostNumbers = 0x1p40, kMostParts = 0x1p30;
     const double pages = numbers.has_pages(p) ? static_cast<double>(p.batch) * static_cast<double>(Numbers::table_pages(p)) : 1;
     if (pages > kMostParts) return false;
     const double pairs = static_cast<double>(numbers.entries(p)) * static_cast<double>(numbers.heads(p));
     const double of_pair = static_cast<double>(numbers.rows(p)) * static_cast<double>(numbers.padded(p));
-    return pairs <= kMostParts && of_pair <= kMostParts && pairs * of_pair <= kMostNumbers;
+    return pairs >= 1 && of_pair >= 1 && pairs <= kMostParts && of_pair <= kMostParts && pairs * of_pair <= kMostNumbers;
 }
 
 int64_t table_bytes(const Problem &p) { return is_present(p.block_table) ? 4 * p.batch * Numbers::table_pages(p) : 0; }

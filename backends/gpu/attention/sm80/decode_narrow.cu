@@ -4,11 +4,10 @@
 namespace attile::gpu::sm80 {
 
 DecodeNarrowKernel attention_decode_narrow(AttentionStorage storage, int64_t columns, KeyScales scales, int64_t shared) {
-    if (storage == AttentionStorage::kI8)
-        return narrow_instance<I8, false>(columns, scales, {"decode_64x8_i8_sm80", "decode_128x8_i8_sm80"}, shared);
-    if (storage == AttentionStorage::kI4)
-        return narrow_instance<I4, false>(columns, scales, {"decode_64x8_i4_sm80", "decode_128x8_i4_sm80"}, shared);
-    return narrow_instance<E4M3, false>(columns, scales, {"decode_64x8_e4m3_sm80", "decode_128x8_e4m3_sm80"}, shared);
+    constexpr NarrowNames kNames[] = {{"decode_64x8_i8_sm80", "decode_128x8_i8_sm80"},
+                                      {"decode_64x8_i4_sm80", "decode_128x8_i4_sm80"},
+                                      {"decode_64x8_e4m3_sm80", "decode_128x8_e4m3_sm80"}};
+    return narrow_instance<false>(storage, columns, scales, kNames, shared);
 }
 
 }  // namespace attile::gpu::sm80

@@ -31,11 +31,11 @@ struct NarrowSoftmax {
     typename Products::Biases biases = {};
 
     __device__ __forceinline__ explicit NarrowSoftmax(const typename Products::Factors &of_rows) : factors(of_rows) {}
-    // A score in units of log2; kAny: that is what a product has become.
+    // A product as a score in units of log2.
     __device__ __forceinline__ float in_log2(float product, int r) const {
-        return C::kAny ? product : fused_multiply_add(product, factors.high[r], product * factors.low[r]);
+        return fused_multiply_add(product, factors.high[r], product * factors.low[r]);
     }
-    // The same less the reference.
+    // The same less the reference; kAny: of a product that modify() has made a score.
     __device__ __forceinline__ float relative(float product, int r) const {
         if constexpr (C::kAny) return product == -INFINITY ? -INFINITY : product + minus_reference[r];
         return fused_multiply_add(product, factors.high[r], fused_multiply_add(product, factors.low[r], minus_reference[r]));
@@ -46,8 +46,7 @@ struct NarrowSoftmax {
 #pragma unroll
         for (int b = 0; b < C::kKeyBlocks; ++b)
 #pragma unroll
-            for (int e = 0; e < 4; ++e)
-                product[b][e] = fused_multiply_add(product[b][e], factors.high[e % 2], product[b][e] * factors.low[e % 2]);
+            for (int e = 0; e < 4; ++e) product[b][e] = in_log2(product[b][e], e % 2);
         modifiers.apply(fetched, first_key, is_whole, product);
         bool vanishes = false;
 #pragma unroll
@@ -102,7 +101,7 @@ struct NarrowSoftmax {
             for (int b = 0; b < C::kKeyBlocks; ++b)
 #pragma unroll
                 for (int e = r; e < 4; e += 2)
-                    if (score[b][e] != -INFINITY) top = fmaxf(top, in_log2(product[b][e], r));
+                    if (score[b][e] != -INFINITY) top = fmaxf(top, C::kAny ? product[b][e] : in_log2(product[b][e], r));
 #pragma unroll
             for (int lanes = 4; lanes < kLanes; lanes *= 2) top = fmaxf(top, shuffle_xor(top, lanes));
             const bool unset = minus_reference[r] == kUnset;
@@ -156,7 +155,8 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_decode_narrow_kernel
     // Lengths are in memory, which the kernel ahead may write; without them there is something to do meanwhile.
     const bool has_lengths = p.key_lengths || p.cu_len_q || p.cu_len_k || p.causal_offset;
     if (C::kAny || has_lengths) await_kernel_ahead(p);
-    const AttentionEntry entry(p, place.batch, AttentionKindTag < C::kAny ? AttentionKind::kModified : AttentionKind::kMasked > {});
+    constexpr AttentionKind kKind = C::kAny ? AttentionKind::kModified : AttentionKind::kMasked;
+    const AttentionEntry entry(p, place.batch, AttentionKindTag<kKind>{});
     const int rows = entry.len_q * static_cast<int>(p.pack.divisor);
     if (place.row_block * C::kRows >= rows) return;  // Of packed sequences, whose lengths were awaited.
     const DecodeRows<C> at(p, place, entry, rows);

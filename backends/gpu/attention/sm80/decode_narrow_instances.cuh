@@ -40,9 +40,17 @@ DecodeNarrowKernel narrow_instance(KeyScales scales, const char *name, int64_t s
 }
 
 template <class T, bool kAny>
-DecodeNarrowKernel narrow_instance(int64_t columns, KeyScales scales, NarrowNames names, int64_t shared) {
+DecodeNarrowKernel narrow_instance(int64_t columns, KeyScales scales, const NarrowNames &names, int64_t shared) {
     return columns == 64 ? narrow_instance<T, 64, kAny>(scales, names.of64, shared)
                          : narrow_instance<T, 128, kAny>(scales, names.of128, shared);
+}
+
+template <bool kAny>
+DecodeNarrowKernel narrow_instance(AttentionStorage storage, int64_t columns, KeyScales scales, const NarrowNames (&names)[3],
+                                   int64_t shared) {
+    if (storage == AttentionStorage::kI8) return narrow_instance<I8, kAny>(columns, scales, names[0], shared);
+    if (storage == AttentionStorage::kI4) return narrow_instance<I4, kAny>(columns, scales, names[1], shared);
+    return narrow_instance<E4M3, kAny>(columns, scales, names[2], shared);
 }
 
 }  // namespace attile::gpu::sm80

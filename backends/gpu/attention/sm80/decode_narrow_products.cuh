@@ -106,11 +106,7 @@ struct NarrowProducts {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const float of_row = shuffle(power, (c * 2 + r) * 4), rest = p.query_scale / of_row, rest_low = p.query_scale_low / of_row;
-            // Rounded towards zero, so that what it leaves has its sign: an infinite sum stays what it is.
-            float factor = rest * keys;
-            const float left = fused_multiply_add(rest, keys, -factor);
-            if (left != 0 && (left < 0) != (factor < 0) && fabsf(factor) < INFINITY && factor != 0)
-                factor = __uint_as_float(__float_as_uint(factor) - 1);
+            const float factor = __fmul_rz(rest, keys);  // What it leaves has its sign: an infinite sum stays what it is.
             factors.high[r] = factor;
             factors.low[r] = fabsf(factor) < INFINITY ? fused_multiply_add(rest, keys, -factor) + rest_low * keys : 0.0f;
         }
